@@ -1,0 +1,1974 @@
+"""Train and use random forests under a hard budget of histogram insertions: MABSplit.
+
+This file is the whole algorithm in plain Python with `array`. It imports nothing of ours, runs
+unchanged on CPython and MicroPython, and can be copied alone to a board. It is the specification
+that every faster engine reproduces bit for bit, so it is written to be read from top to bottom:
+
+    Rng       the same random stream on every machine
+    Budget    hard limits, asked before the work
+    bounds    numbers become codes 1..255, 0 is missing
+    Gini ...  what one histogram says about a split, and how sure it is
+    Pure      the inner loops: encode, insert, score, partition, tally
+    Training  the race for one node, growing a tree, growing a forest
+    Forest    flat arrays that predict, and their JSON
+
+Words: an *arm* is one candidate split; an *insertion* counts one feature value of one row into
+one histogram and is the unit of cost; a *round* is one batch of rows and the eliminations after
+it; a *race* is the bandit at one node, from its first round to its decision.
+"""
+
+import json
+import math
+import os
+import struct
+import time
+from array import array
+from binascii import a2b_base64, b2a_base64
+
+VERSION = 1  # of the model format
+
+# The race. Measured choices; DESIGN notes in docs/algorithm.md.
+Z = 2.5  # half-widths of an interval, in standard errors
+TOLERANCE = 0.1  # stop when nothing can beat the leader by more than this share of its gain ...
+TOLERANCE_IMPURITY = 0.001  # ... or by this share of the node's impurity
+BATCH = 256  # rows of the first round; each later round brings half as many again as were seen
+EXACT_BELOW = 1000  # smaller nodes are counted whole: the bandit cannot win there
+GROUP_ROWS = 128  # rows of a node that place its bins
+LOOK_ROWS = 1024  # rows of a node in which a feature must vary to take part
+EDGE_ROWS = 4096  # rows of the data that place the codes
+PAPER_BATCH = 1000  # B of the paper's Algorithm 1
+RACE_ROWS = 512  # rows that a race is expected to need, for sharing out a short budget
+LEAST_ROWS = 128  # fewer rows than this do not make a race worth running
+
+LEAF = 0xFFFF  # in `feature`: no split here
+MISSING_LEFT = 0x8000  # in `feature`: a missing value goes left
+EQUAL = 0x4000  # in `feature`: categorical, a row goes left if it equals the threshold
+FEATURE = 0x3FFF
+LEVELS = 65535  # fixed-point levels of a regression target, and the most votes of one leaf
+HUGE = 3.4028234663852886e38  # the largest float32: every present value is below it
+MASK = 0x3FFFFFFF  # 2^30 - 1, the largest int that costs a 32-bit board no memory
+LOG2E = 1.4426950408889634
+
+
+class Rng:
+    """A stream of random integers below 2^30 that is the same on every machine.
+
+    Two multiply-with-carry generators of 15-bit digits, joined by xor. Their states and products
+    stay below 2^30, so that a 32-bit MicroPython never allocates a big integer for them.
+
+    >>> Rng(7).below(100), Rng(7).below(100), Rng(7, stream=1).below(100)
+    (42, 42, 30)
+    """
+
+    def __init__(self, seed=0, stream=0):
+        z, w = 12345, 67890
+        for word in (seed & 32767, (seed >> 15) & 32767, stream & 32767, (stream >> 15) & 32767):
+            z ^= word
+            for _ in range(8):
+                z = 25338 * (z & 32767) + (z >> 15)
+                w = 26100 * (w & 32767) + (w >> 15)
+                z ^= w & 32767
+        self.z = z % 830275000 + 1  # neither 0 nor the other fixed point
+        self.w = w % 855244000 + 1
+
+    def next(self):
+        """The next integer from 0 to 2^30 - 1."""
+        z = self.z = 25338 * (self.z & 32767) + (self.z >> 15)
+        w = self.w = 26100 * (self.w & 32767) + (self.w >> 15)
+        return ((z & 32767) << 15) ^ w
+
+    def below(self, n):
+        """An integer from 0 to n - 1, each as likely."""
+        limit = MASK - MASK % n
+        value = self.next()
+        while value >= limit:
+            value = self.next()
+        return value % n
+
+    def unit(self):
+        """A float in [0, 1)."""
+        return self.next() / 1073741824.0
+
+    def fill(self, values, n):
+        """Set every item of `values` to an integer below n: `below` in a loop, without the calls."""
+        limit = MASK - MASK % n
+        z = self.z
+        w = self.w
+        for i in range(len(values)):
+            value = MASK
+            while value >= limit:
+                z = 25338 * (z & 32767) + (z >> 15)
+                w = 26100 * (w & 32767) + (w >> 15)
+                value = ((z & 32767) << 15) ^ w
+            values[i] = value % n
+        self.z = z
+        self.w = w
+
+    def shuffle(self, values, count):
+        """Bring a random choice of `count` items to the front of `values`, in random order."""
+        n = len(values)
+        for i in range(min(count, n - 1)):
+            j = i + self.below(n - i)
+            values[i], values[j] = values[j], values[i]
+
+
+def _ticks():
+    return int(time.monotonic() * 1000)
+
+
+if hasattr(time, "ticks_ms"):  # MicroPython's clock wraps around; ticks_diff knows
+    _ticks = time.ticks_ms
+
+
+class Budget:
+    """Hard limits of one training: insertions, seconds, bytes of working memory.
+
+    Leave a limit out for none. `train` counts in a copy of its own, so one Budget can serve many.
+
+    >>> Budget(insertions=10).take(4, 3)    # asked for 4 rows of 3 insertions each
+    3
+    """
+
+    def __init__(self, insertions=None, seconds=None, bytes=None):
+        for name, value in (("insertions", insertions), ("bytes", bytes), ("seconds", seconds)):
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(
+                value, (int, float) if name == "seconds" else int
+            ):
+                raise TypeError(
+                    f"budget in {name} must be a whole number, got {value!r}; leave it out for no limit"
+                )
+            if not value >= (0 if name == "seconds" else 1):
+                raise ValueError(
+                    f"budget must be at least 1 in {name}, got {value}; leave it out for no limit"
+                )
+        self.insertions = insertions
+        self.seconds = seconds
+        self.bytes = bytes
+        self.ceiling = insertions  # what the tree that is growing may bring the total to
+        self.spent = Spent()
+        self._last = _ticks()
+
+    def __repr__(self):
+        return f"Budget(insertions={self.insertions}, seconds={self.seconds}, bytes={self.bytes})"
+
+    def copy(self):
+        """The same limits with nothing spent."""
+        return Budget(self.insertions, self.seconds, self.bytes)
+
+    def left(self):
+        """Insertions that the tree in hand may still make, None for no limit."""
+        return None if self.ceiling is None else self.ceiling - self.spent.insertions
+
+    def late(self):
+        """Whether the time is up."""
+        now = _ticks()
+        passed = time.ticks_diff(now, self._last) if hasattr(time, "ticks_diff") else now - self._last
+        self._last = now
+        self.spent.seconds += passed / 1000
+        return self.seconds is not None and self.spent.seconds >= self.seconds
+
+    def take(self, rows, width):
+        """Ask for `rows` rows of `width` insertions each; pays for and returns as many as fit."""
+        if self.late():
+            return 0
+        if self.ceiling is not None:
+            rows = min(rows, (self.ceiling - self.spent.insertions) // width)
+        if rows > 0:
+            self.spent.insertions += rows * width
+            self.spent.rounds += 1
+        return rows
+
+
+class Spent:
+    """What a training has cost so far."""
+
+    def __init__(self, insertions=0, rows_read=0, rounds=0, seconds=0.0):
+        self.insertions = insertions
+        self.rows_read = rows_read
+        self.rounds = rounds
+        self.seconds = seconds
+
+    def __repr__(self):
+        return (
+            f"Spent(insertions={self.insertions}, rows_read={self.rows_read}, "
+            f"rounds={self.rounds}, seconds={self.seconds:.3f})"
+        )
+
+
+# ---- Numbers become codes ---------------------------------------------------------------------
+
+
+def make_bounds(values):
+    """The bounds of a feature's codes from a sample: code c holds bounds[c-1] < x <= bounds[c].
+
+    Every bound is a float32. Few distinct values get a code each, with the bound midway between
+    neighbours; many share 255 codes of equal mass. The first and last bound are the sample's
+    smallest and largest value; what lies beyond takes the first or last code.
+
+    >>> list(make_bounds([1.0, 3.0, 3.0, float("nan"), 5.0]))
+    [1.0, 2.0, 4.0, 5.0]
+    """
+    values = sorted([v for v in values if v == v])
+    if not values:
+        return array("f", [0.0, 0.0])
+    distinct = [v for i, v in enumerate(values) if i == 0 or v != values[i - 1]]
+    if len(distinct) > 255:
+        n = len(values)
+        spots = [(values[i * n // 255 - 1], values[i * n // 255]) for i in range(1, 255)]
+    else:
+        spots = [(distinct[i - 1], distinct[i]) for i in range(1, len(distinct))]
+    bounds = array("f", [values[0]])
+    for low, high in spots:
+        if low < high:
+            middle = array("f", [low * 0.5 + high * 0.5])[0]
+            bounds.append(middle if low <= middle < high else low)
+    bounds.append(values[-1])
+    return bounds
+
+
+def code_of(x, bounds):
+    """The code of one present number."""
+    low, high = 1, len(bounds) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if bounds[middle] < x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+# ---- What a histogram says --------------------------------------------------------------------
+# A histogram is a flat list of integers: bin b has `width` cells from b * width on, bin 0 is for
+# missing values. Integers, so that sums are exact in any order and every engine gets the same.
+# A criterion turns the cells of the left side and of the whole into
+#   score      a number to rank the arms of one race by,
+#   describe   the gain of one arm, its bias, and the influence of a row on it: the derivative of
+#              the gain with respect to the share of rows like this one. A gain's variance is the
+#              mean square of the influences, read straight from the histogram,
+#   scatter    sum of squared differences of two arms' influences over rows that share both sides.
+
+
+class Gini:
+    """Gini impurity: one minus the sum of squared class shares."""
+
+    name = "gini"
+
+    def size(self, cells):
+        """How many rows these cells count."""
+        return sum(cells)
+
+    def impurity(self, total):
+        """Impurity of a node with these cells."""
+        n = sum(total)
+        return 1.0 - sum([p * p for p in total]) / (n * n)
+
+    def score(self, left, total, n_left, n_right):
+        """Grows with the gain; comparable among arms that counted the same rows."""
+        a = b = 0
+        for i, p in zip(left, total):
+            a += i * i
+            b += (p - i) * (p - i)
+        return a / n_left + b / n_right
+
+    def per_score(self, n):
+        """Gain per score among arms that counted n rows."""
+        return 1.0 / n
+
+    def describe(self, left, total):
+        """Gain, bias x rows, influence of a row on the left, and on the right, by class."""
+        n = sum(total)
+        n_left = sum(left)
+        n_right = n - n_left
+        right = [p - i for i, p in zip(left, total)]
+        s = sum([p * p for p in total]) / (n * n)
+        s_left = sum([i * i for i in left]) / (n_left * n_left)
+        s_right = sum([i * i for i in right]) / (n_right * n_right)
+        gain = (n_left * s_left + n_right * s_right) / n - s
+        shares = [p / n for p in total]
+        on_left = [2.0 * (i / n_left - p) - (s_left - s) for i, p in zip(left, shares)]
+        on_right = [2.0 * (i / n_right - p) - (s_right - s) for i, p in zip(right, shares)]
+        return gain, 1.0 - s_left - s_right + s, on_left, on_right
+
+    def scatter(self, cells, total, one, two):
+        """Sum over the rows in `cells` of the squared difference of two influences."""
+        if two is None:
+            return sum([c * a * a for c, a in zip(cells, one)])
+        return sum([c * (a - b) * (a - b) for c, a, b in zip(cells, one, two)])
+
+    def paper(self, left, total, n_left, n_right):
+        """The paper's mu of an arm and the variance of one row's part in it (delta method)."""
+        n = n_left + n_right
+        mean = square = 0.0
+        for side, n_side, flip in ((left, n_left, False), (left, n_right, True)):
+            if flip:
+                side = [p - i for i, p in zip(left, total)]
+            s = sum([i * i for i in side]) / (n_side * n_side)
+            for i in side:
+                slope = s - 2.0 * i / n_side
+                mean += i * slope
+                square += i * slope * slope
+        mean /= n
+        return 1.0 + mean, square / n - mean * mean
+
+
+def _xlogx(counts):
+    """Sum of c log c, in order."""
+    total = 0.0
+    for c in counts:
+        if c > 1:
+            total += c * math.log(c)
+    return total
+
+
+class Entropy(Gini):
+    """Entropy in bits; its gain is the mutual information of the side and the class."""
+
+    name = "entropy"
+
+    def impurity(self, total):
+        n = sum(total)
+        return (math.log(n) - _xlogx(total) / n) * LOG2E
+
+    def score(self, left, total, n_left, n_right):
+        right = [p - i for i, p in zip(left, total)]
+        return (
+            _xlogx(left) - n_left * math.log(n_left) + _xlogx(right) - n_right * math.log(n_right)
+        )
+
+    def per_score(self, n):
+        return LOG2E / n
+
+    def describe(self, left, total):
+        # The influence of a row is the log of its class's share here over its share in the node.
+        # Only cells that hold rows are ever used, so no logarithm of zero appears.
+        n = sum(total)
+        gain = 0.0
+        cells = -1
+        sides = []
+        for side in (left, [p - i for i, p in zip(left, total)]):
+            n_side = sum(side)
+            influence = []
+            for i, p in zip(side, total):
+                x = 0.0
+                if i:
+                    x = (math.log(i) - math.log(n_side) - math.log(p) + math.log(n)) * LOG2E
+                    gain += i * x
+                    cells += 1
+                influence.append(x)
+            sides.append(influence)
+        cells -= sum([1 for p in total if p])
+        return gain / n, cells * 0.5 * LOG2E, sides[0], sides[1]  # Miller and Madow's bias
+
+    def paper(self, left, total, n_left, n_right):
+        n = n_left + n_right
+        mean = square = 0.0
+        for side, n_side in ((left, n_left), ([p - i for i, p in zip(left, total)], n_right)):
+            for i in side:
+                if i:
+                    slope = (math.log(n_side) - math.log(i)) * LOG2E
+                    mean += i * slope
+                    square += i * slope * slope
+        mean /= n
+        return mean, square / n - mean * mean
+
+
+class MSE:
+    """Mean squared error, in squared levels; cells are (rows, sum, sum of squares)."""
+
+    name = "mse"
+
+    def size(self, cells):
+        return cells[0]
+
+    def impurity(self, total):
+        mean = total[1] / total[0]
+        return max(0.0, total[2] / total[0] - mean * mean)
+
+    def score(self, left, total, n_left, n_right):
+        d = float(left[1] * total[0] - total[1] * n_left) / total[0]
+        return d * d / (n_left * n_right)
+
+    def per_score(self, n):
+        return 1.0
+
+    def describe(self, left, total):
+        # With m the mean of a side less the mean of the node, a row has influence 2 m (y - mean)
+        # - m^2: the whole of it is told by m.
+        n = total[0]
+        n_left = left[0]
+        n_right = n - n_left
+        d = float(left[1] * n - total[1] * n_left) / n
+        m_left = d / n_left
+        m_right = -d / n_right
+        gain = (n_left * m_left * m_left + n_right * m_right * m_right) / n
+        right = [p - i for i, p in zip(left, total)]
+        bias = self.impurity(left) + self.impurity(right) - self.impurity(total)
+        return gain, bias, m_left, m_right
+
+    def scatter(self, cells, total, one, two):
+        n = cells[0]
+        if not n:
+            return 0.0
+        if two is None:
+            two = 0.0
+        difference = one - two
+        aside = 2.0 * (cells[1] / n - total[1] / total[0]) - (one + two)
+        return n * difference * difference * (4.0 * self.impurity(cells) + aside * aside)
+
+    def paper(self, left, total, n_left, n_right):
+        # Needs third and fourth powers: Training counts a coarser target for it, see `_insert`.
+        n = n_left + n_right
+        mu = square = 0.0
+        for cells in (left, [p - i for i, p in zip(left, total)]):
+            mean = cells[1] / cells[0]
+            mu += cells[2] - cells[1] * mean
+            square += cells[4] - mean * (
+                4.0 * cells[3] - mean * (6.0 * cells[2] - mean * (4.0 * cells[1] - mean * cells[0]))
+            )
+        mu /= n
+        return mu, square / n - mu * mu
+
+
+CRITERIA = {"gini": Gini, "entropy": Entropy, "mse": MSE}
+
+
+def arms(h, bins, width, equal):
+    """Every way to split by this histogram: (bin, whether missing goes left, cells of the left).
+
+    A number goes left if its bin is at most the arm's; a category if it is the arm's. Missing
+    values are tried on both sides. The last bin is an arm too when it parts present from missing.
+    """
+    missing = h[:width]
+    some_missing = any(missing)
+    left = [0] * width
+    for t in range(1, bins + 1):
+        cells = h[t * width : t * width + width]
+        if not any(cells):
+            continue  # nobody in this bin: the same arm as the one before it
+        left = cells if equal else [a + b for a, b in zip(left, cells)]
+        if equal or t < bins or some_missing:
+            yield t, False, left
+            if some_missing and (equal or t < bins):
+                yield t, True, [a + b for a, b in zip(left, missing)]
+
+
+# ---- The inner loops --------------------------------------------------------------------------
+
+
+class Pure:
+    """The inner operations in plain Python. Another engine replaces these, and nothing else."""
+
+    name = "pure"
+
+    def encode(self, values, bounds):
+        """Codes of float32 values; NaN has code 0. A grid of cells shortens each search."""
+        codes = bytearray(len(values))
+        last = len(bounds) - 1
+        low = bounds[0]
+        span = bounds[last] - low
+        cells = 1024 if span > 0 and span <= HUGE else 0
+        per = cells / span if cells else 0.0
+        if not per or per > HUGE:
+            cells, per = 0, 0.0
+        # start[j]: bounds that lie in a cell before j. Subtracting, scaling and truncating keep
+        # the order of two numbers, so all of them are below every value of cell j.
+        start = bytearray(cells + 2)
+        j = 0
+        for c in range(1, last):
+            cell = int((bounds[c] - low) * per)
+            while j <= cell:
+                start[j] = c - 1
+                j += 1
+        while j < cells + 2:
+            start[j] = last - 1
+            j += 1
+        top = bounds[last]
+        for i, x in enumerate(values):
+            if low < x < top:
+                j = int((x - low) * per)
+                a = start[j]
+                b = start[j + 1]
+                while a < b:
+                    middle = (a + b) >> 1
+                    if bounds[middle + 1] < x:
+                        a = middle + 1
+                    else:
+                        b = middle
+                codes[i] = a + 1
+            elif x <= low:
+                codes[i] = 1
+            elif x >= top:
+                codes[i] = last
+        return codes
+
+    def insert(self, h, table, column, rows, labels):
+        """Count rows by bin and class; `table` takes a code to its bin's first cell."""
+        for row, label in zip(rows, labels):
+            h[table[column[row]] + label] += 1
+
+    def insert_moments(self, h, table, column, rows, targets, powers):
+        """Count rows by bin with the first powers of their target."""
+        if powers == 2:
+            for row, y in zip(rows, targets):
+                i = table[column[row]]
+                h[i] += 1
+                h[i + 1] += y
+                h[i + 2] += y * y
+        else:
+            for row, y in zip(rows, targets):
+                i = table[column[row]]
+                part = 1
+                for j in range(powers + 1):
+                    h[i + j] += part
+                    part *= y
+
+    def best_arm(self, criterion, h, bins, width, equal, total, least):
+        """The arm of highest score with at least `least` rows a side: (score, bin, missing left).
+
+        Equal scores go to the lower bin, then to missing right. None if no arm parts the rows.
+        """
+        n = criterion.size(total)
+        if criterion.name == "gini" and not equal and not any(h[:width]):
+            return self._best_threshold(h, bins, width, total, n, least)
+        best = None
+        top = -1e300
+        for t, missing_left, left in arms(h, bins, width, equal):
+            n_left = criterion.size(left)
+            if n_left < least or n - n_left < least:
+                continue
+            score = criterion.score(left, total, n_left, n - n_left)
+            if best is None or score > top:
+                top = score
+                best = (score, t, missing_left)
+        return best
+
+    def _best_threshold(self, h, bins, width, total, n, least):
+        """`best_arm` for the most common case, Gini and no missing value, with running sums."""
+        best = None
+        top = n_left = a = 0
+        b = sum([p * p for p in total])
+        left = [0] * width
+        i = width
+        for t in range(1, bins):
+            before = n_left
+            for k in range(width):
+                c = h[i]
+                i += 1
+                if c:
+                    had = left[k]
+                    a += c * (c + had + had)
+                    b += c * (c - 2 * (total[k] - had))
+                    left[k] = had + c
+                    n_left += c
+            n_right = n - n_left
+            if n_left > before and n_left >= least and n_right >= least:
+                score = a / n_left + b / n_right
+                if score > top:
+                    top = score
+                    best = (score, t, False)
+        return best
+
+    def partition(self, rows, start, end, column, goes_left):
+        """Bring the rows that go left to the front, both sides in their order; returns the middle.
+
+        Stable, so that the first rows of a node stay a random sample of it.
+        """
+        spill = rows[:0]
+        middle = start
+        for at in range(start, end, 1024):  # in pieces: lists are fast and large
+            left = []
+            right = []
+            to_left = left.append
+            to_right = right.append
+            for row in rows[at : min(at + 1024, end)]:
+                if goes_left[column[row]]:
+                    to_left(row)
+                else:
+                    to_right(row)
+            rows[middle : middle + len(left)] = array(self.row_type, left)
+            middle += len(left)
+            spill.extend(array(self.row_type, right))
+        rows[middle:end] = spill
+        return middle
+
+    row_type = "I"
+
+    def tally(self, rows, start, end, labels, counts):
+        """Add the classes of rows start..end to `counts`."""
+        for row in rows[start:end]:
+            counts[labels[row]] += 1
+
+
+class Contender:
+    """One feature in a race: its bins, its histogram, its best arm so far."""
+
+    def __init__(self, feature, column, table, cuts, bins, equal, width):
+        self.feature = feature
+        self.column = column
+        self.table = table  # code -> first cell of its bin
+        self.cuts = cuts  # bin -> highest code in it (the code itself for categories)
+        self.bins = bins
+        self.equal = equal
+        self.h = [0] * ((bins + 1) * width)
+        self.best = None  # (score, bin, missing left)
+        self.gain = 0.0
+        self.variance = 0.0
+        self.alive = None  # arms not yet eliminated, for the paper's race
+
+    def left(self, t, missing_left, width):
+        """Cells of an arm's left side."""
+        h = self.h
+        first = t if self.equal else 1
+        cells = h[:width] if missing_left else [0] * width
+        for b in range(first, t + 1):
+            cells = [a + c for a, c in zip(cells, h[b * width : b * width + width])]
+        return cells
+
+
+class Split:
+    """The winner of a race."""
+
+    def __init__(self, feature, code, equal, missing_left, gain):
+        self.feature = feature
+        self.code = code
+        self.equal = equal
+        self.missing_left = missing_left
+        self.gain = gain
+
+    def goes_left(self):
+        """A list from code to whether it goes left."""
+        if self.equal:
+            table = [False] * 256
+            table[self.code] = True
+        else:
+            table = [True] * (self.code + 1) + [False] * (255 - self.code)
+        table[0] = self.missing_left
+        return table
+
+
+def _normal_quantile(p):
+    """z with an upper tail of p (Abramowitz and Stegun 26.2.23, error below 0.00045)."""
+    t = math.sqrt(-2.0 * math.log(p))
+    over = 2.515517 + t * (0.802853 + t * 0.010328)
+    return t - over / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
+
+
+def _is_number(value):
+    return hasattr(value, "__float__") or isinstance(value, (int, float))
+
+
+class Training:
+    """Training in steps: iterate to advance by one round; `forest()` is valid at any time.
+
+    >>> rows = [[i % 7, i % 3] for i in range(60)]
+    >>> training = Training(rows, [row[0] > 2 for row in rows], n_trees=3, budget=2000)
+    >>> for step in training:          # between rounds: feed the watchdog, read the sensor
+    ...     if step.budget.spent.seconds > 60:
+    ...         break
+    >>> training.forest().predict([5, 0])
+    True
+    """
+
+    def __init__(
+        self,
+        X,
+        y,
+        *,
+        kind="random-forest",
+        criterion="gini",
+        splitter="mab",
+        n_trees=20,
+        max_depth=None,
+        max_features=None,
+        min_samples_leaf=1,
+        min_samples_split=2,
+        min_impurity_decrease=0.0,
+        max_leaf_nodes=None,
+        n_bins=None,
+        bootstrap=None,
+        max_samples=None,
+        alpha_n=0.7,
+        alpha_f=0.85,
+        class_weight=None,
+        sample_weight=None,
+        names=None,
+        categorical=(),
+        n_features=None,
+        budget=None,
+        confidence=None,
+        z=Z,
+        tolerance=TOLERANCE,
+        seed=0,
+        engine=None,
+    ):
+        _one_of("kind", kind, ("random-forest", "extra-trees", "random-patches"))
+        _one_of("criterion", criterion, ("gini", "entropy", "mse"))
+        _one_of("splitter", splitter, ("mab", "mab-paper", "exact"))
+        _whole("n_trees", n_trees, 1, 4096)
+        if max_depth is not None:
+            _whole("max_depth", max_depth, 0, MASK)
+        _whole("min_samples_leaf", min_samples_leaf, 1, MASK)
+        _whole("min_samples_split", min_samples_split, 2, MASK)
+        if max_leaf_nodes is not None:
+            _whole("max_leaf_nodes", max_leaf_nodes, 2, MASK)
+        if n_bins is not None:
+            _whole("n_bins", n_bins, 2, 255)
+        _whole("seed", seed, 0, MASK)
+        _share("min_impurity_decrease", min_impurity_decrease, 0.0, HUGE)
+        _share("alpha_n", alpha_n, 1e-9, 1.0)
+        _share("alpha_f", alpha_f, 1e-9, 1.0)
+        _share("z", z, 0.0, 100.0)
+        _share("tolerance", tolerance, 0.0, 1.0)
+        if confidence is not None:
+            _share("confidence", confidence, 0.5, 1.0 - 1e-12)
+        if budget is None or isinstance(budget, Budget):
+            budget = budget.copy() if budget else Budget()
+        else:
+            budget = Budget(budget)
+        self.budget = budget
+        self.ops = engine or Pure()
+        self.kind = kind
+        self.criterion = CRITERIA[criterion]()
+        self.splitter = splitter
+        self.n_trees = n_trees
+        self.max_depth = MASK if max_depth is None else max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.min_samples_split = min_samples_split
+        self.min_impurity_decrease = min_impurity_decrease
+        self.max_leaf_nodes = max_leaf_nodes
+        self.confidence = confidence
+        self.z = z
+        self.tolerance = tolerance
+        self.seed = seed
+        self.regression = criterion == "mse"
+
+        self.n, self.m, self.flat = _shape(X, n_features)
+        self._name_features(names, categorical)
+        if len(y) != self.n:
+            raise ValueError(f"y must have one label a row: got {len(y)} labels for {self.n} rows")
+        if self.regression:
+            self._read_targets(y)
+        else:
+            self._read_classes(y)
+        if n_bins is None:
+            n_bins = 16
+            if kind == "extra-trees":  # one random threshold a feature
+                n_bins = 2
+        self.n_bins = n_bins
+        if bootstrap is None:
+            bootstrap = kind != "extra-trees"
+        self.bootstrap = bootstrap
+
+        rng = Rng(seed)
+        self.patch = None  # rows of the patch, when there is one
+        self.features = array("H", range(self.m))
+        if kind == "random-patches":
+            patch = array("I", range(self.n))
+            rng.shuffle(patch, self.n)
+            self.patch = patch[: max(1, int(alpha_n * self.n))]
+            rng.shuffle(self.features, self.m)
+            self.features = array("H", sorted(self.features[: max(1, int(alpha_f * self.m))]))
+        usable = len(self.features)
+        if max_features is None:
+            max_features = (
+                usable if kind == "extra-trees" and self.regression else int(math.sqrt(usable))
+            )
+        elif isinstance(max_features, float):
+            _share("max_features", max_features, 1e-9, 1.0)
+            max_features = int(max_features * usable)
+        else:
+            _whole("max_features", max_features, 1, MASK)
+        self.max_features = max(1, min(usable, max_features))
+
+        drawable = len(self.patch) if self.patch is not None else self.n
+        self.weights = self._read_weights(sample_weight, class_weight, y)
+        self.sample_size = _sample_size(drawable, max_samples, self.max_depth)
+        self._refuse_if_too_big()
+        self._read_rows(X, rng)
+        self._plan_trees()
+        self._steps = self._run()
+
+    def __iter__(self):
+        return self._steps
+
+    # ---- Reading the data
+
+    def _name_features(self, names, categorical):
+        if names is None:
+            names = [f"x{f}" for f in range(self.m)]
+        self.names = [str(name) for name in names]
+        if len(self.names) != self.m:
+            raise ValueError(f"names must name {self.m} features, got {len(self.names)} names")
+        self.categories = [None] * self.m  # a list of values where the feature is categorical
+        for item in categorical:
+            f = self.names.index(item) if item in self.names else item
+            if isinstance(f, str) or not 0 <= f < self.m:
+                raise ValueError(f"categorical names no feature: got {item!r}; use its name or place")
+            self.categories[f] = []
+
+    def _read_classes(self, y):
+        labels = [v.item() if hasattr(v, "item") else v for v in y]
+        for i, v in enumerate(labels):
+            if v is None or v != v:
+                raise ValueError(f"the label of row {i} is missing; drop rows without a label")
+        try:
+            self.classes = sorted(set(labels))
+        except TypeError:
+            raise ValueError("labels must be all text or all numbers; got a mixture") from None
+        if len(self.classes) > 4096:
+            raise ValueError(
+                f"at most 4096 classes, got {len(self.classes)}; for numbers use criterion='mse'"
+            )
+        place = {v: k for k, v in enumerate(self.classes)}
+        self.y = array("B" if len(self.classes) < 256 else "H", [place[v] for v in labels])
+        self.width = len(self.classes)
+
+    def _read_targets(self, y):
+        # Targets become whole levels from 0 to 65535 between the smallest and the largest.
+        try:
+            values = array("f", y)
+        except TypeError:
+            raise TypeError("targets of a regression must be numbers") from None
+        for i, v in enumerate(values):
+            if v - v != 0:
+                raise ValueError(f"the target of row {i} is {v}; drop rows without a finite target")
+        self.low = min(values)
+        span = max(values) - self.low
+        if span > HUGE:
+            raise ValueError("targets must span less than 3.4e38; scale them down")
+        self.span = array("f", [span])[0]
+        per = LEVELS / span if span > 0 else 0.0
+        low = self.low
+        self.y = array("H", [min(LEVELS, int((v - low) * per + 0.5)) for v in values])
+        self.classes = None
+        self.powers = 4 if self.splitter == "mab-paper" else 2
+        self.width = self.powers + 1
+
+    def _read_weights(self, sample_weight, class_weight, y):
+        # A row's weight is its chance to be drawn for a tree; histograms stay plain counts.
+        if sample_weight is None and class_weight is None:
+            return None
+        if class_weight is not None and self.regression:
+            raise ValueError("class_weight is for classification; use sample_weight")
+        weights = [1.0] * self.n if sample_weight is None else [float(w) for w in sample_weight]
+        if len(weights) != self.n:
+            raise ValueError(f"sample_weight must have {self.n} weights, got {len(weights)}")
+        if class_weight is not None:
+            factor = []
+            counts = [0] * self.width
+            self.ops.tally(array("I", range(self.n)), 0, self.n, self.y, counts)
+            for k, label in enumerate(self.classes):
+                if class_weight == "balanced":
+                    factor.append(self.n / (self.width * counts[k]))
+                elif hasattr(class_weight, "get"):
+                    factor.append(class_weight.get(label, 1.0))
+                else:
+                    raise ValueError(
+                        f"class_weight must be 'balanced' or a dict, got {class_weight!r}"
+                    )
+            weights = [w * factor[k] for w, k in zip(weights, self.y)]
+        if self.patch is not None:
+            weights = [weights[i] for i in self.patch]
+        top = max(weights)
+        if not (min(weights) >= 0 and 0 < top <= HUGE):
+            raise ValueError("weights must be finite, none negative and some above zero")
+        steps = MASK // len(weights)
+        total = 0
+        sums = array("I", [0])
+        for w in weights:
+            total += max(1, int(w / top * steps)) if w > 0 else 0
+            sums.append(total)
+        return sums
+
+    def _read_rows(self, X, rng):
+        # Quantise once: bounds from a random sample of rows, then every value becomes a code.
+        n = self.n
+        self.columns = []
+        self.bounds = []
+        sample = None
+        if n > EDGE_ROWS:
+            sample = array("I", bytes(4 * EDGE_ROWS))
+            rng.fill(sample, n)
+        self.budget.spent.rows_read += min(n, EDGE_ROWS)
+        for f in range(self.m):
+            if self.categories[f] is None:
+                values = self._read_numbers(X, f)
+                seen = values if sample is None else [values[i] for i in sample]
+                bounds = make_bounds(seen)
+                codes = self.ops.encode(values, bounds)
+            else:
+                values = [_category(X, i, f, self.m, self.flat) for i in range(n)]
+                try:
+                    kinds = sorted(set([v for v in values if v is not None]))
+                except TypeError:
+                    raise ValueError(
+                        f"categories of {self.names[f]!r} must be all text or all numbers"
+                    ) from None
+                if len(kinds) > 254:
+                    raise ValueError(
+                        f"feature {self.names[f]!r} has {len(kinds)} categories, at most 254 can "
+                        "be told apart; group the rare ones"
+                    )
+                self.categories[f] = kinds
+                place = {v: c + 1 for c, v in enumerate(kinds)}
+                place[None] = 0
+                codes = bytearray([place[v] for v in values])
+                bounds = array("f", range(len(kinds) + 1))  # the threshold of code c is c
+            self.columns.append(codes)
+            self.bounds.append(bounds)
+
+    def _read_numbers(self, X, f):
+        n, m = self.n, self.m
+        try:
+            if self.flat:
+                values = array("f", [X[i] for i in range(f, n * m, m)])
+            else:
+                values = array("f", [row[f] for row in X])
+            total = sum(values)
+            if total - total == 0 or all([v - v == 0 or v != v for v in values]):
+                return values
+        except (TypeError, ValueError, OverflowError):
+            pass
+        values = array("f")
+        for i in range(n):  # again, slowly, to accept None or to say which value is wrong
+            v = X[i * m + f] if self.flat else X[i][f]
+            if v is None:
+                v = float("nan")
+            if not _is_number(v):
+                raise ValueError(
+                    f"row {i} of feature {self.names[f]!r} must be a number, got {v!r}; "
+                    "list the feature in categorical if it is one"
+                )
+            x = float(v)
+            if x == x and not -HUGE <= x <= HUGE:
+                raise ValueError(
+                    f"row {i} of feature {self.names[f]!r} is infinite or beyond float32, got {v!r}; "
+                    "use NaN for a missing value"
+                )
+            values.append(x)
+        return values
+
+    def _refuse_if_too_big(self):
+        if self.budget.bytes is not None and self.working_bytes() > self.budget.bytes:
+            raise ValueError(
+                f"training needs {self.working_bytes()} bytes of working memory, the budget is "
+                f"{self.budget.bytes}; use fewer rows, fewer trees or a smaller max_depth"
+            )
+
+    def working_bytes(self):
+        """An upper bound of the memory that training takes above the data, known beforehand."""
+        word = struct.calcsize("P")
+        boxed = 24 if word == 8 else 12  # a number in a list, beside its slot
+        n, size = self.n, self.sample_size
+        row_bytes = 2 if n < 65536 else 4
+        nodes = 2 * size // self.min_samples_leaf
+        if self.max_depth < 30:
+            nodes = min(nodes, 2 << self.max_depth)
+        if self.max_leaf_nodes:
+            nodes = min(nodes, 2 * self.max_leaf_nodes)
+        codes = n * self.m + self.m * (256 * 4 + 16 * word)
+        labels = n * (self.y_bytes() + (4 if self.weights else 0))
+        if self.patch is not None:
+            labels += len(self.patch) * 4
+        reading = n * (4 + word + boxed)  # one column of numbers while it is encoded
+        drawing = 2 * size * row_bytes + 2048 * (word + boxed)
+        cells = (self.n_bins + 2) * self.width
+        racing = self.max_features * (cells + 256 + 40) * word + cells * boxed * self.max_features
+        racing += EXACT_BELOW * 4 * (word + boxed) + 6 * self.width * (word + boxed)
+        growing = nodes * (8 * word + 5 * boxed)
+        votes = 1 if self.regression else self.width
+        forest = self.n_trees * (nodes * 12 + (nodes // 2 + 1) * votes * 2)
+        return codes + labels + max(reading, drawing + racing + growing) + 2 * forest + 4096
+
+    def y_bytes(self):
+        return 2 if self.regression or self.width > 255 else 1
+
+    # ---- Sharing out the budget
+
+    def _demand(self, n, depth, rows):
+        """Rows that a subtree of n rows at `depth` wants, if a race wants `rows`."""
+        total = 0
+        level = self.max_depth - depth
+        while level > 0 and n > 0:
+            total += min(rows, n)
+            rows *= 2
+            level -= 1
+            if rows > 2 * n * self.min_samples_split:
+                break  # nodes as small as that are leaves
+        return total
+
+    def _plan_trees(self):
+        # Each tree gets an equal share up front, so that trees may grow in any order or at once.
+        # Shares too small to grow a tree with would be wasted: then there are fewer trees.
+        self.planned = self.n_trees
+        if self.budget.insertions is None:
+            return
+        least = self.sample_size if self.splitter == "exact" else LEAST_ROWS
+        depth = 0 if self.splitter == "exact" else max(0, self.max_depth - 5)
+        cost = self._demand(self.sample_size, depth, least) * self.max_features
+        if cost:
+            self.planned = min(self.n_trees, max(1, self.budget.insertions // cost))
+
+    # ---- The race
+
+    def _contenders(self, rows, start, end, rng, features):
+        """Draw features that vary among the node's first rows, and give each its bins."""
+        head = list(rows[start : min(end, start + GROUP_ROWS)])
+        chosen = []
+        i = 0
+        while len(chosen) < self.max_features and i < len(features):
+            j = i + rng.below(len(features) - i)
+            features[i], features[j] = features[j], features[i]
+            column = self.columns[features[i]]
+            codes = sorted([column[row] for row in head])
+            if codes[0] == codes[-1]:  # the same so far: a rare value may show up further on
+                for at in range(start + GROUP_ROWS, min(end, start + LOOK_ROWS)):
+                    if column[rows[at]] != codes[0]:
+                        codes = sorted([codes[0], column[rows[at]]])
+                        break
+            if codes[0] != codes[-1]:
+                chosen.append(self._contender(features[i], codes, rng))
+            i += 1
+        if self.max_features > 1:
+            chosen.sort(key=lambda c: c.feature)
+        return chosen
+
+    def _contender(self, f, codes, rng):
+        width = self.width
+        if self.categories[f] is not None:
+            bins = len(self.categories[f])
+            table = [c * width for c in range(bins + 1)]
+            return Contender(f, self.columns[f], table, range(bins + 1), bins, True, width)
+        present = codes if codes[0] else [c for c in codes if c]
+        first, last = present[0], present[-1]
+        bins = self.n_bins
+        if self.kind == "extra-trees" or self.splitter == "mab-paper":
+            bounds = self.bounds[f]
+            low, span = bounds[first - 1], bounds[last] - bounds[first - 1]
+            if self.kind == "extra-trees":  # uniform between the smallest and the largest
+                spots = sorted([low + span * rng.unit() for _ in range(1, bins)])
+            else:  # equally spaced
+                spots = [low + span * i / bins for i in range(1, bins)]
+            wanted = [max(code_of(x, bounds), first) for x in spots]
+        else:  # of equal mass, midway between two neighbours
+            distinct = set(present)
+            if len(distinct) > bins:
+                n = len(present)
+                wanted = [i * n // bins for i in range(1, bins)]
+                wanted = [(present[j - 1] + present[j]) >> 1 for j in wanted]
+                distinct.remove(last)
+                wanted.append((max(distinct) + last) >> 1)  # however few are below the largest
+            else:
+                present = sorted(distinct)
+                wanted = [(present[j - 1] + present[j]) >> 1 for j in range(1, len(present))]
+        cuts = [0]  # cuts[b]: the highest code of bin b
+        table = [0]
+        before = cell = 0
+        for cut in wanted:
+            if before < cut < last:
+                cell += width
+                table += [cell] * (cut - before)
+                cuts.append(cut)
+                before = cut
+        table += [cell + width] * (255 - before)
+        cuts.append(255)
+        return Contender(f, self.columns[f], table, cuts, len(cuts) - 1, False, width)
+
+    def _insert(self, racing, rows):
+        """Count a batch of rows into every racing feature's histogram."""
+        y = self.y
+        for at in range(0, len(rows), 1024):  # in pieces: lists are fast and large
+            piece = list(rows[at : at + 1024])
+            labels = [y[row] for row in piece]
+            if not self.regression:
+                for c in racing:
+                    self.ops.insert(c.h, c.table, c.column, piece, labels)
+                continue
+            if self.powers == 4:  # 11 bits and a sign: their fourth powers still add up exactly
+                labels = [(v >> 5) - 1024 for v in labels]
+            for c in racing:
+                self.ops.insert_moments(c.h, c.table, c.column, piece, labels, self.powers)
+
+    def _total(self, contender):
+        h = contender.h
+        return [sum([h[i] for i in range(k, len(h), self.width)]) for k in range(self.width)]
+
+    def _race(self, rows, start, end, rng, features, demand):
+        """Find a node's split; a generator that yields between rounds and returns a Split or None.
+
+        All drawn features start. A round counts one more batch of the node's rows into their
+        histograms. Then every feature whose best arm cannot beat the leader's any more is out, and
+        costs nothing from there on. The race is decided when only the leader is left and no other
+        threshold of it can do much better.
+        """
+        n = end - start
+        racing = self._contenders(rows, start, end, rng, features)
+        if not racing:
+            return None
+        if self.splitter == "mab-paper":
+            return (yield from self._race_paper(racing, rows, start, n))
+        criterion, width = self.criterion, self.width
+        batch = n
+        most = n
+        if self.splitter == "mab":
+            left = self.budget.left()
+            if left is not None and demand * len(racing) > left:  # short: every race gets its part
+                most = min(n, max(LEAST_ROWS, RACE_ROWS * left // (demand * len(racing))))
+            batch = most if n <= EXACT_BELOW else min(BATCH, most)
+        elif self.budget.left() is not None and self.budget.left() < n * len(racing):
+            return None  # exact or nothing
+        seen = 0
+        lead = None
+        while True:
+            granted = self.budget.take(min(batch, most - seen), len(racing))
+            if granted:
+                self._insert(racing, rows[start + seen : start + seen + granted])
+                seen += granted
+                yield self
+            elif not seen:
+                return None
+            total = self._total(racing[0])
+            least = (self.min_samples_leaf * seen + n - 1) // n
+            if granted:
+                for c in racing:
+                    c.best = self.ops.best_arm(
+                        criterion, c.h, c.bins, width, c.equal, total, max(1, least)
+                    )
+            racing = [c for c in racing if c.best]
+            if not racing:
+                return None
+            if seen == most or not granted:
+                lead = racing[0]
+                for c in racing:
+                    if c.best[0] > lead.best[0]:
+                        lead = c
+                break
+            # How good is each feature's best arm, and how sure is that? Sampling is without
+            # replacement: nothing is left to be unsure of when all n rows are counted.
+            rest = (n - seen) / ((n - 1) * seen)
+            lead = None
+            for c in racing:
+                left = c.left(c.best[1], c.best[2], width)
+                gain, bias, on_left, on_right = criterion.describe(left, total)
+                right = [p - i for i, p in zip(left, total)]
+                scatter = criterion.scatter(left, total, on_left, None)
+                scatter += criterion.scatter(right, total, on_right, None)
+                c.gain = gain - bias * rest
+                c.variance = max(0.0, scatter / seen - gain * gain) * rest
+                if lead is None or c.gain > lead.gain:
+                    lead = c
+            impurity = criterion.impurity(total)
+            slack = max(self.tolerance * lead.gain, TOLERANCE_IMPURITY * impurity)
+            if impurity > 0:  # else one class only was seen, of a node that is known to be mixed
+                racing = [
+                    c
+                    for c in racing
+                    if c is lead
+                    or c.gain - lead.gain + self.z * math.sqrt(c.variance + lead.variance) > slack
+                ]
+                if len(racing) == 1 and not self._better_threshold(lead, total, rest, slack):
+                    break
+            batch = max(BATCH, seen >> 1)
+        return self._split(lead, total, seen, n)
+
+    def _better_threshold(self, c, total, rest, slack):
+        """Whether another arm of the leading feature may still beat its best by more than slack.
+
+        Two thresholds share all rows but those between them, so it is their difference that is
+        estimated: its variance comes from the rows that they treat differently.
+        """
+        criterion, width = self.criterion, self.width
+        seen = criterion.size(total)
+        # An arm of smaller gain varies less, so no difference has more than twice the deviation
+        # of the best: what is behind by more than that needs no closer look.
+        far = 2.0 * self.z * math.sqrt(c.variance)
+        best_left = c.left(c.best[1], c.best[2], width)
+        gain, _, lead_left, lead_right = criterion.describe(best_left, total)
+        for t, missing_left, left in arms(c.h, c.bins, width, c.equal):
+            n_left = criterion.size(left)
+            if n_left == 0 or n_left == seen or (t, missing_left) == c.best[1:]:
+                continue
+            gap = criterion.score(left, total, n_left, seen - n_left) - c.best[0]
+            if gap * criterion.per_score(seen) + far <= slack:
+                continue
+            other, _, on_left, on_right = criterion.describe(left, total)
+            # The four groups of rows by the side that each arm sends them to.
+            both = self._both_left(c, t, missing_left)
+            only = [a - b for a, b in zip(left, both)]
+            only_best = [a - b for a, b in zip(best_left, both)]
+            neither = [p - a - b for p, a, b in zip(total, left, only_best)]
+            scatter = criterion.scatter(both, total, on_left, lead_left)
+            scatter += criterion.scatter(only, total, on_left, lead_right)
+            scatter += criterion.scatter(only_best, total, on_right, lead_left)
+            scatter += criterion.scatter(neither, total, on_right, lead_right)
+            gap = other - gain
+            variance = max(0.0, scatter / seen - gap * gap) * rest
+            if gap + self.z * math.sqrt(variance) > slack:
+                return True
+        return False
+
+    def _both_left(self, c, t, missing_left):
+        """Cells that arm (t, missing_left) and the feature's best arm both send left."""
+        _, best, best_missing = c.best
+        missing = missing_left and best_missing
+        if c.equal and t != best:
+            return c.left(0, missing, self.width)
+        return c.left(min(t, best), missing, self.width)
+
+    def _race_paper(self, racing, rows, start, n):
+        """Algorithm 1 of the paper: intervals on mu by the delta method, one survivor or all rows."""
+        criterion, width = self.criterion, self.width
+        count = len(racing)
+        if self.confidence is None:
+            z = _normal_quantile(0.5 / (n * n * count * self.n_bins))  # delta = 1 / (n^2 m T)
+        else:
+            z = _normal_quantile(0.5 * (1.0 - self.confidence))
+        seen = 0
+        winner = total = None
+        while seen < n:
+            granted = self.budget.take(min(PAPER_BATCH, n - seen), len(racing))
+            if not granted:
+                break
+            self._insert(racing, rows[start + seen : start + seen + granted])
+            seen += granted
+            yield self
+            total = self._total(racing[0])
+            least = max(1, (self.min_samples_leaf * seen + n - 1) // n)
+            factor = z * math.sqrt((n - seen) / (max(1, n - 1) * seen))
+            bounds = []
+            lowest = winner = None
+            for c in racing:
+                for t, missing_left, left in arms(c.h, c.bins, width, c.equal):
+                    n_left = criterion.size(left)
+                    key = 2 * t + missing_left
+                    if n_left < least or seen - n_left < least:
+                        continue
+                    if c.alive is not None and key not in c.alive:
+                        continue
+                    mu, variance = criterion.paper(left, total, n_left, seen - n_left)
+                    half = factor * math.sqrt(max(0.0, variance))
+                    bounds.append((c, key, mu - half))
+                    if lowest is None or mu + half < lowest:
+                        lowest = mu + half
+                    if winner is None or mu < winner[0]:
+                        winner = (mu, c, t, missing_left)
+            if winner is None:
+                if seen == n:
+                    return None
+                continue
+            for c in racing:
+                c.alive = []
+            for c, key, low in bounds:
+                if low <= lowest:
+                    c.alive.append(key)
+            racing = [c for c in racing if c.alive]
+            if len(racing) == 1 and len(racing[0].alive) == 1:
+                break
+        if winner is None:
+            return None
+        # With all n rows counted the estimates of the survivors are exact.
+        lead = winner[1]
+        lead.best = winner
+        lead.best = (winner[0], winner[2], winner[3])
+        return self._split(lead, total, seen, n)
+
+    def _split(self, lead, total, seen, n):
+        _, t, missing_left = lead.best
+        left = lead.left(t, missing_left, self.width)
+        gain, bias, _, _ = self.criterion.describe(left, total)
+        if seen < n:
+            gain = max(0.0, gain - bias * (n - seen) / ((n - 1) * seen))
+        if not any(lead.h[: self.width]):  # none seen missing: such a row joins the larger side
+            missing_left = 2 * self.criterion.size(left) > seen
+        if self.regression:
+            gain = gain * (1024.0 if self.powers == 4 else 1.0)
+        return Split(lead.feature, lead.cuts[t], lead.equal, missing_left, gain)
+
+    # ---- Growing
+
+    def _draw_rows(self, rng):
+        """The rows of one tree, in random order."""
+        pool = self.n if self.patch is None else len(self.patch)
+        size = self.sample_size
+        kind = "H" if self.n < 65536 else "I"
+        self.ops.row_type = kind
+        weights = self.weights
+        if weights is None and not self.bootstrap:
+            rows = array(kind, range(pool))
+            rng.shuffle(rows, size)
+            rows = rows[:size]
+        else:
+            rows = array(kind, bytes((2 if kind == "H" else 4) * size))
+            if weights is None:
+                rng.fill(rows, pool)
+            else:
+                total = weights[pool]
+                for i in range(size):
+                    # Without bootstrap: evenly spaced marks, so each row comes as often as its
+                    # weight says, to within one.
+                    mark = rng.below(total) if self.bootstrap else i * total // size
+                    low, high = 0, pool - 1
+                    while low < high:
+                        middle = (low + high) >> 1
+                        if weights[middle + 1] <= mark:
+                            low = middle + 1
+                        else:
+                            high = middle
+                    rows[i] = low
+                if not self.bootstrap:
+                    rng.shuffle(rows, size)
+        if self.patch is not None:
+            patch = self.patch
+            for i in range(size):
+                rows[i] = patch[rows[i]]
+        self.budget.spent.rows_read += size
+        return rows
+
+    def _run(self):
+        budget = self.budget
+        self.done = []  # finished trees
+        self.tree = None
+        self.importance = [0.0] * self.m
+        for index in range(self.planned):
+            if index and (budget.late() or budget.insertions == budget.spent.insertions):
+                break
+            if budget.insertions is not None:
+                share = budget.insertions * (index + 1) // self.planned
+                share -= budget.insertions * index // self.planned
+                budget.ceiling = budget.spent.insertions + share
+            self.tree = Tree()
+            yield from self._grow(self.tree, Rng(self.seed, index + 1))
+            self._close()
+            yield self
+
+    def _grow(self, tree, rng):
+        """Grow one tree, level by level, or best gain first if max_leaf_nodes is given."""
+        rows = tree.rows = self._draw_rows(rng)
+        features = self.features[:]
+        size = len(rows)
+        tree.add(0, size, 0)
+        self._wanted = self._demand(size, 0, RACE_ROWS)  # by nodes whose race is still to come
+        frontier = []
+        fresh = [0]
+        leaves = 1
+        while True:
+            for node in fresh:
+                start, end, depth = tree.start[node], tree.end[node], tree.depth[node]
+                split = None
+                demand = self._wanted
+                self._wanted -= self._demand(end - start, depth, RACE_ROWS)
+                if self._may_split(rows, start, end, depth):
+                    split = yield from self._race(rows, start, end, rng, features, demand)
+                if split and split.gain * (end - start) / size >= self.min_impurity_decrease:
+                    frontier.append((node, split))
+                else:
+                    self._leaf(tree, node)
+            if not frontier or (self.max_leaf_nodes and leaves >= self.max_leaf_nodes):
+                break
+            place = 0
+            if self.max_leaf_nodes:
+                worth = [s.gain * (tree.end[node] - tree.start[node]) for node, s in frontier]
+                place = worth.index(max(worth))
+            node, split = frontier.pop(place)
+            start, end, depth = tree.start[node], tree.end[node], tree.depth[node]
+            middle = self.ops.partition(
+                rows, start, end, self.columns[split.feature], split.goes_left()
+            )
+            least = self.min_samples_leaf
+            if middle - start < least or end - middle < least:
+                self._leaf(tree, node)  # the sample promised more than the rows hold
+                fresh = ()
+                continue
+            leaves += 1
+            self.importance[split.feature] += split.gain * (end - start) / size
+            left = tree.add(start, middle, depth + 1)
+            right = tree.add(middle, end, depth + 1)
+            tree.split(node, split, self._threshold(split), left, right)
+            for child in (left, right):
+                self._wanted += self._demand(
+                    tree.end[child] - tree.start[child], depth + 1, RACE_ROWS
+                )
+            fresh = (left, right)
+
+    def _may_split(self, rows, start, end, depth):
+        n = end - start
+        if depth >= self.max_depth or n < self.min_samples_split or n < 2 * self.min_samples_leaf:
+            return False
+        left = self.budget.left()
+        if (left is not None and left < 1) or self.budget.late():
+            return False
+        y = self.y
+        first = y[rows[start]]
+        for i in range(start + 1, end):  # a node of one label only needs no race
+            if y[rows[i]] != first:
+                return True
+        return False
+
+    def _threshold(self, split):
+        bounds = self.bounds[split.feature]
+        return bounds[split.code] if split.code < len(bounds) - 1 or split.equal else HUGE
+
+    def _leaf(self, tree, node):
+        """Turn the rows of a node into votes: shares of `scale`, rounded so that they add up."""
+        start, end = tree.start[node], tree.end[node]
+        n = end - start
+        scale = self.scale()
+        votes = []
+        if self.regression:
+            y = self.y
+            total = sum([y[row] for row in tree.rows[start:end]])
+            votes.append((2 * total * scale + n * LEVELS) // (2 * n * LEVELS))
+        else:
+            counts = [0] * self.width
+            self.ops.tally(tree.rows, start, end, self.y, counts)
+            total = before = 0
+            for c in counts:
+                total += c
+                upto = (2 * total * scale + n) // (2 * n)
+                votes.append(upto - before)
+                before = upto
+        tree.leaf(node, votes)
+
+    def scale(self):
+        """Votes of a leaf: as many as let all trees' sums stay exact in float32."""
+        return min(LEVELS, 16777215 // self.n_trees)
+
+    def _close(self):
+        """Finish the tree in hand: what is neither split nor leaf becomes a leaf."""
+        tree = self.tree
+        if tree is None:
+            return
+        if tree.rows is None:
+            tree.rows = self._draw_rows(Rng(self.seed, len(self.done) + 1))
+            tree.add(0, len(tree.rows), 0)
+        for node in range(len(tree.feature)):
+            if tree.feature[node] == LEAF and tree.right[node] == 0:
+                self._leaf(tree, node)
+        tree.rows = tree.start = tree.end = tree.depth = None
+        self.done.append(tree)
+        self.tree = None
+
+    def forest(self):
+        """The forest so far. The tree in hand is closed where it stands."""
+        if self._steps is not None:
+            self._steps.close()
+            self._steps = None
+            if not hasattr(self, "done"):
+                self.done = []
+                self.importance = [0.0] * self.m
+                self.tree = Tree()
+            self._close()
+            self.budget.late()
+        forest = Forest()
+        forest.kind = self.kind
+        forest.criterion = self.criterion.name
+        forest.splitter = self.splitter
+        forest.engine = self.ops.name
+        forest.seed = self.seed
+        forest.names = self.names
+        forest.categories = self.categories
+        forest.classes = self.classes
+        forest.scale = self.scale()
+        forest.spent = self.budget.spent
+        forest.limit = self.budget.insertions
+        if self.regression:
+            forest.low, forest.span = self.low, self.span
+        total = sum(self.importance)
+        forest.importances = [
+            int(v / total * 1000000 + 0.5) if total > 0 else 0 for v in self.importance
+        ]
+        wide = sum([len(tree.feature) for tree in self.done]) > 65535
+        forest.right = array("I" if wide else "H")
+        for tree in self.done:
+            tree.emit(forest)
+        forest.prepare()
+        return forest
+
+
+def train(X, y, **options):
+    """Train a forest to the end, or to the end of its budget; options as for `Training`.
+
+    >>> rows = [[float(i), float(i * 7 % 11)] for i in range(200)]
+    >>> forest = train(rows, ["late" if r[0] > 120 else "early" for r in rows], budget=5000)
+    >>> forest.predict([150.0, 3.0]), forest.spent.insertions <= 5000
+    ('late', True)
+    """
+    training = Training(X, y, **options)
+    for _ in training:
+        pass
+    return training.forest()
+
+
+def train_steps(X, y, **options):
+    """Training that gives control back between rounds: see `Training`."""
+    return Training(X, y, **options)
+
+
+class Tree:
+    """One tree while it grows: nodes in the order they were made."""
+
+    def __init__(self):
+        self.rows = None
+        self.start = array("I")
+        self.end = array("I")
+        self.depth = array("H")
+        self.feature = array("H")
+        self.threshold = array("f")
+        self.left = array("I")
+        self.right = array("I")  # of a leaf: one more than the place of its votes
+        self.votes = []
+
+    def add(self, start, end, depth):
+        self.start.append(start)
+        self.end.append(end)
+        self.depth.append(depth)
+        self.feature.append(LEAF)
+        self.threshold.append(0.0)
+        self.left.append(0)
+        self.right.append(0)
+        return len(self.feature) - 1
+
+    def split(self, node, split, threshold, left, right):
+        self.feature[node] = (
+            split.feature
+            | (EQUAL if split.equal else 0)
+            | (MISSING_LEFT if split.missing_left else 0)
+        )
+        self.threshold[node] = threshold
+        self.left[node] = left
+        self.right[node] = right
+
+    def leaf(self, node, votes):
+        self.votes.append(array("H", votes))
+        self.right[node] = len(self.votes)
+
+    def emit(self, forest):
+        """Append this tree to a forest in preorder: a left child is the next node."""
+        forest.roots.append(len(forest.feature))
+        stack = [(0, -1)]
+        while stack:
+            node, parent = stack.pop()
+            here = len(forest.feature)
+            if parent >= 0:
+                forest.right[parent] = here
+            forest.feature.append(self.feature[node])
+            forest.threshold.append(self.threshold[node])
+            if self.feature[node] == LEAF:
+                votes = self.votes[self.right[node] - 1]
+                forest.right.append(len(forest.votes) // len(votes))
+                forest.votes.extend(votes)
+            else:
+                forest.right.append(0)
+                stack.append((self.right[node], here))
+                stack.append((self.left[node], -1))
+
+
+# ---- Prediction and the model file ------------------------------------------------------------
+
+
+class Forest:
+    """A trained forest: flat arrays, nodes in preorder, integer votes.
+
+    Node i of `feature` is LEAF, or a feature with its flags; its left child is i + 1, its right
+    child right[i]; of a leaf, right[i] is the place of its votes. Numbers go left if they are at
+    most the threshold, both as float32.
+    """
+
+    def __init__(self):
+        self.roots = array("I")
+        self.feature = array("H")
+        self.threshold = array("f")
+        self.right = array("H")
+        self.votes = array("H")
+        self.low = self.span = 0.0
+        self.engine = None
+        self.spent = Spent()
+        self.limit = None
+
+    def prepare(self):
+        """Derive what prediction needs from what is stored."""
+        self.regression = self.classes is None
+        self.n_votes = 1 if self.regression else len(self.classes)
+        self.n_features = len(self.names)
+        self.places = [
+            None if kinds is None else {v: c + 1 for c, v in enumerate(kinds)}
+            for kinds in self.categories
+        ]
+        self.all_numbers = all([p is None for p in self.places])
+        # Thresholds rounded down: the same for a row of whole numbers, and no float to allocate.
+        self.cut = array("i", [math.floor(max(-MASK, min(MASK, t))) for t in self.threshold])
+
+    def __len__(self):
+        return len(self.roots)
+
+    def encode(self, row):
+        """A row as the float32 numbers that trees compare: categories become their codes."""
+        if len(row) != self.n_features:
+            raise ValueError(f"a row must have {self.n_features} values, got {len(row)}")
+        if self.all_numbers:
+            try:
+                return array("f", row)
+            except (TypeError, ValueError, OverflowError):
+                pass
+        values = array("f")
+        for f, v in enumerate(row):
+            if self.places[f] is not None:
+                v = self.places[f].get(_plain(v), float("nan"))  # unknown goes as missing goes
+            elif v is None:
+                v = float("nan")
+            elif not _is_number(v):
+                raise ValueError(f"feature {self.names[f]!r} must be a number, got {v!r}")
+            values.append(float(v))
+        return values
+
+    def predict_into(self, row, out):
+        """Sum the trees' votes for `row` into `out`, without allocation; returns the winner's place.
+
+        `row` holds what `encode` gives, or whole numbers (bytes, array of int); `out` has a place
+        for each class, or one for a regression (`value` turns its sum into the prediction).
+        """
+        feature, right, votes, width = self.feature, self.right, self.votes, self.n_votes
+        whole = isinstance(row[0], int)
+        threshold = self.cut if whole else self.threshold
+        for k in range(width):
+            out[k] = 0
+        for node in self.roots:
+            f = feature[node]
+            while f != LEAF:
+                x = row[f & FEATURE]
+                if f & EQUAL:
+                    if x != x or x == 0:
+                        left = f & MISSING_LEFT
+                    else:
+                        left = x == threshold[node]
+                elif x != x:
+                    left = f & MISSING_LEFT
+                else:
+                    left = x <= threshold[node]
+                node = node + 1 if left else right[node]
+                f = feature[node]
+            place = right[node] * width
+            for k in range(width):
+                out[k] += votes[place + k]
+        best = 0
+        for k in range(1, width):
+            if out[k] > out[best]:
+                best = k
+        return best
+
+    def value(self, total):
+        """The prediction of a regression from its summed votes, computed as float32 machines do."""
+        step = array("f", [self.span / (self.scale * len(self.roots))])[0]
+        part = array("f", [total * step])[0]
+        return array("f", [part + self.low])[0]
+
+    def _many(self, rows):
+        if not hasattr(rows, "__len__"):
+            rows = list(rows)
+        if len(rows) and (isinstance(rows[0], str) or not hasattr(rows[0], "__len__")):
+            return None
+        return rows
+
+    def predict(self, rows):
+        """The class or value of one row, or a list of them for a sequence of rows."""
+        many = self._many(rows)
+        out = [0] * self.n_votes
+        answers = []
+        for row in [rows] if many is None else many:
+            best = self.predict_into(self.encode(row), out)
+            answers.append(self.value(out[0]) if self.regression else self.classes[best])
+        return answers[0] if many is None else answers
+
+    def predict_proba(self, rows):
+        """The share of each class, in the order of `classes`, of one row or a sequence of rows."""
+        if self.regression:
+            raise ValueError("a regression has no class shares; use predict")
+        many = self._many(rows)
+        out = [0] * self.n_votes
+        total = self.scale * len(self.roots)
+        answers = []
+        for row in [rows] if many is None else many:
+            self.predict_into(self.encode(row), out)
+            answers.append([v / total for v in out])
+        return answers[0] if many is None else answers
+
+    @property
+    def feature_importances(self):
+        """Mean decrease in impurity by feature, summing to one."""
+        return [v / 1000000 for v in self.importances]
+
+    def pieces(self):
+        """The parts of the model's JSON text, in order, without the checksum."""
+        kinds = [
+            '"number"' if kinds is None else "[" + ",".join([_text(v) for v in kinds]) + "]"
+            for kinds in self.categories
+        ]
+        yield f'{{"format":"edgeforest","version":{VERSION},"kind":"{self.kind}",'
+        yield f'"criterion":"{self.criterion}","splitter":"{self.splitter}","seed":{self.seed},'
+        yield '"features":[' + ",".join([_text(name) for name in self.names]) + "],"
+        yield '"values":[' + ",".join(kinds) + "],"
+        if self.regression:
+            yield '"classes":null,"range":"' + _pack(array("f", [self.low, self.span]), 4) + '",'
+        else:
+            yield '"classes":[' + ",".join([_text(v) for v in self.classes]) + "],"
+        yield f'"importances":{json.dumps(self.importances)},'.replace(" ", "")
+        yield f'"spent":{{"insertions":{self.spent.insertions},"rows_read":{self.spent.rows_read},'
+        yield f'"rounds":{self.spent.rounds}}},"budget":{_text(self.limit)},"scale":{self.scale},'
+        wide = 4 if len(self.feature) > 65535 else 2
+        yield f'"trees":{len(self.roots)},"nodes":{len(self.feature)},"wide":{wide},'
+        for name, values, size in (
+            ("roots", self.roots, 4),
+            ("feature", self.feature, 2),
+            ("threshold", self.threshold, 4),
+            ("right", self.right, wide),
+            ("votes", self.votes, 2),
+        ):
+            yield f'"{name}":"'
+            step = 384 // size  # a multiple of three bytes, so that pieces of base64 join
+            for at in range(0, len(values), step):
+                yield _pack(values[at : at + step], size)
+            yield '",'
+
+    def write(self, stream):
+        """Write the model as JSON to an open stream, piece by piece."""
+        crc = 0
+        for piece in self.pieces():
+            crc = _crc32(piece.encode(), crc)
+            stream.write(piece)
+        stream.write(f'"crc32":"{crc >> 16:04x}{crc & 65535:04x}"}}')
+
+    def to_json(self):
+        """The model as compact JSON."""
+        text = _Text()
+        self.write(text)
+        return "".join(text.parts)
+
+    def save(self, path):
+        """Write the model to a file; the old file stays whole until the new one is complete."""
+        with open(path + ".part", "w") as stream:
+            self.write(stream)
+            stream.write("\n")
+        try:
+            os.rename(path + ".part", path)
+        except OSError:  # FAT on a board does not rename over a file
+            os.remove(path)
+            os.rename(path + ".part", path)
+
+
+class _Text:
+    def __init__(self):
+        self.parts = []
+
+    def write(self, part):
+        self.parts.append(part)
+
+
+def load(source):
+    """Read a model from a path, an open stream, or its JSON text (str or bytes starting with `{`).
+
+    A file that is not ours, of a newer version, cut short or altered is refused with a ValueError.
+    """
+    if hasattr(source, "read"):
+        text = source.read()
+    elif source[:1] in ("{", b"{"):
+        text = source
+    else:
+        with open(source, "rb") as stream:
+            text = stream.read()
+    if isinstance(text, str):
+        text = text.encode()
+    text = bytes(text).strip()
+    at = text.rfind(b'"crc32":"')
+    if text[:22] != b'{"format":"edgeforest"' or text[22:23] != b",":
+        raise ValueError("this is not an EdgeForest model; give a file that Forest.save wrote")
+    version = text[33 : text.find(b",", 33)]
+    if version != b"%d" % VERSION:
+        raise ValueError(
+            f"model format {bytes(version[:9])} is not known to this release, which reads "
+            f"{VERSION}; install a newer edgeforest"
+        )
+    if at < 0 or text[at + 17 :] != b'"}':
+        raise ValueError("the model is cut short; copy the file again")
+    crc = _crc32(text[:at], 0)
+    if text[at + 9 : at + 17] != b"%04x%04x" % (crc >> 16, crc & 65535):
+        raise ValueError("the model was altered: its checksum does not fit; copy the file again")
+    try:
+        return _from_json(json.loads(text))
+    except (KeyError, TypeError, IndexError, AttributeError, OverflowError):
+        raise ValueError("the model is damaged inside; train or copy it again") from None
+
+
+def _from_json(model):
+    forest = Forest()
+    forest.kind = model["kind"]
+    forest.criterion = model["criterion"]
+    forest.splitter = model["splitter"]
+    forest.seed = model["seed"]
+    forest.names = model["features"]
+    forest.categories = [None if kinds == "number" else kinds for kinds in model["values"]]
+    forest.classes = model["classes"]
+    forest.importances = model["importances"]
+    forest.scale = model["scale"]
+    forest.limit = model["budget"]
+    spent = model["spent"]
+    forest.spent = Spent(spent["insertions"], spent["rows_read"], spent["rounds"])
+    if forest.classes is None:
+        forest.low, forest.span = _unpack(model["range"], "f")
+    forest.roots = _unpack(model["roots"], "I")
+    forest.feature = _unpack(model["feature"], "H")
+    forest.threshold = _unpack(model["threshold"], "f")
+    forest.right = _unpack(model["right"], "I" if model["wide"] == 4 else "H")
+    forest.votes = _unpack(model["votes"], "H")
+    forest.prepare()
+    _check(forest)
+    return forest
+
+
+def _check(forest):
+    """Refuse arrays that would lead prediction astray."""
+    n = len(forest.feature)
+    leaves = len(forest.votes) // forest.n_votes
+    fine = (
+        len(forest.threshold) == len(forest.right) == n
+        and len(forest.roots) > 0
+        and len(forest.importances) == len(forest.names) == len(forest.categories)
+        and forest.scale > 0
+        and all([root < n for root in forest.roots])
+    )
+    for i in range(n if fine else 0):
+        if forest.feature[i] == LEAF:
+            fine = fine and forest.right[i] < leaves
+        else:
+            fine = fine and (forest.feature[i] & FEATURE) < forest.n_features
+            fine = fine and i + 1 < forest.right[i] < n
+    if not fine:
+        raise ValueError("the model is damaged inside; train or copy it again")
+
+
+def _pack(values, size):
+    """Little-endian base64 of an array."""
+    code = {2: "H", 4: "I"}[size]
+    data = b"".join([struct.pack("<f" if isinstance(v, float) else "<" + code, v) for v in values])
+    return b2a_base64(data).decode().strip()
+
+
+def _unpack(text, code):
+    data = a2b_base64(text)
+    size = 2 if code == "H" else 4
+    return array(code, [struct.unpack_from("<" + code, data, i)[0] for i in range(0, len(data), size)])
+
+
+def _crc32(data, crc):
+    """The usual CRC-32, in two 16-bit halves: no integer outgrows a small one on a board."""
+    high, low = (crc >> 16) ^ 0xFFFF, (crc & 0xFFFF) ^ 0xFFFF
+    for byte in data:
+        low ^= byte
+        for _ in range(8):
+            odd = low & 1
+            low = (low >> 1) | ((high & 1) << 15)
+            high >>= 1
+            if odd:
+                high ^= 0xEDB8
+                low ^= 0x8320
+    return ((high ^ 0xFFFF) << 16) | (low ^ 0xFFFF)
+
+
+try:
+    from binascii import crc32 as _crc32  # noqa: F811
+except ImportError:
+    pass
+
+
+def _text(value):
+    """A value of the header as JSON, the same on every platform."""
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if not isinstance(value, str):
+        return repr(value)
+    out = []
+    for c in value:
+        if c in '"\\':
+            c = "\\" + c
+        elif ord(c) < 32:
+            c = "\\u%04x" % ord(c)
+        out.append(c)
+    return '"' + "".join(out) + '"'
+
+
+# ---- Reading what the user gave ---------------------------------------------------------------
+
+
+def _plain(v):
+    """A category or label as plain Python: no NumPy scalar, None where it is missing."""
+    if hasattr(v, "item"):
+        v = v.item()
+    return None if v is None or v != v else v
+
+
+def _category(X, i, f, m, flat):
+    return _plain(X[i * m + f] if flat else X[i][f])
+
+
+def _shape(X, n_features):
+    """Rows, features, and whether X is one flat buffer of rows."""
+    n = len(X)
+    if n == 0:
+        raise ValueError("no rows to train on; give at least one")
+    flat = n_features is not None
+    if flat:
+        if n % n_features:
+            raise ValueError(f"a flat buffer of {n} values does not hold rows of {n_features}")
+        n //= n_features
+        m = n_features
+    else:
+        try:
+            m = len(X[0])
+        except TypeError:
+            raise TypeError("X must be rows of values, or flat with n_features given") from None
+        for i, row in enumerate(X):
+            if len(row) != m:
+                raise ValueError(f"row {i} has {len(row)} values, row 0 has {m}; rows must be alike")
+    if not 1 <= m <= FEATURE:
+        raise ValueError(f"rows must have 1 to {FEATURE} features, got {m}")
+    if n > MASK:
+        raise ValueError(f"at most {MASK} rows, got {n}")
+    return n, m, flat
+
+
+def _sample_size(n, max_samples, max_depth):
+    """Rows that a tree draws. By default all, but no more than its leaves can put to use."""
+    if max_samples is None:
+        return min(n, max(16384, 512 << max_depth)) if max_depth <= 10 else n
+    if isinstance(max_samples, float):
+        _share("max_samples", max_samples, 1e-9, 1.0)
+        return max(1, int(max_samples * n))
+    _whole("max_samples", max_samples, 1, MASK)
+    return min(n, max_samples)
+
+
+def _one_of(name, value, allowed):
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def _whole(name, value, low, high):
+    if hasattr(value, "__index__") and not isinstance(value, int):
+        value = value.__index__()
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be from {low} to {high}, got {value}")
+
+
+def _share(name, value, low, high):
+    if isinstance(value, bool) or not _is_number(value):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be from {low} to {high}, got {value}")

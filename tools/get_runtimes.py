@@ -1,0 +1,426 @@
+"""Fetch the real MicroPython runtimes that the tests use into `.runtimes/`.
+
+Two runtimes are fetched, each from a package registry that this machine is already set up for:
+
+- `.runtimes/micropython-i386/`: Debian's 32-bit MicroPython with its own libraries. Its objects
+  cost as much as on a 32-bit board and its heap is hard (`micropython -X heapsize=32k ...`).
+- `.runtimes/micropython-wasm/`: MicroPython for WebAssembly, run by Node.js; it has a build with
+  ulab (`node run.mjs [--ulab] [--file host_path:guest_path]... script.py`).
+
+Nothing outside `.runtimes/` is changed (but for npm's own cache) and no root rights are needed. A
+runtime that cannot be had here is named with the reason and what to do; only `--strict` makes that
+an error, because the tests that need a missing runtime skip themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+RUNTIMES = Path(__file__).resolve().parent.parent / ".runtimes"
+
+DEBIAN_SUITE = "trixie"
+DEBIAN_PACKAGES = (
+    "micropython",
+    "libc6",
+    "libffi8",
+    "libgcc-s1",
+    "libmbedcrypto16",
+    "libmbedtls21",
+    "libmbedx509-7",
+)
+DEBIAN_VERSION = "MicroPython v1.25"
+# The suite is signed with its predecessor's key too, so an older Debian's keyring also vouches
+# for it. Newer releases name the same file .pgp.
+DEBIAN_KEYRINGS = (
+    Path("/usr/share/keyrings/debian-archive-keyring.pgp"),
+    Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
+)
+X86_MACHINES = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
+
+NPM_PACKAGE = "@micropython/micropython-webassembly-pyscript"
+NPM_VERSION = "1.29.0-6"
+
+LOCAL_TIMEOUT = 30
+NETWORK_TIMEOUT = 240
+RETRY_PAUSE = 2
+
+# The folder is found from the wrapper's own place, so that it can be moved or linked to.
+I386_WRAPPER = """\
+#!/bin/sh
+here=$(dirname -- "$(readlink -f -- "$0")")
+exec "$here/lib/ld-linux.so.2" --library-path "$here/lib" "$here/bin/micropython" "$@"
+"""
+
+# Private state keeps the system's package lists out of it, and the system's preferences and
+# default release out of this. Hooks are cleared since they would act on the system's own cache.
+# The user is the present one because apt's sandbox user often may not read the project's folder.
+APT_CONFIG = """\
+#clear APT::Architectures;
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+APT::Architecture "i386";
+APT::Architectures {{ "i386"; }};
+APT::Default-Release "";
+APT::Sandbox::User "";
+APT::Update::Error-Mode "any";
+Acquire::Languages "none";
+Acquire::http::Timeout "30";
+Acquire::https::Timeout "30";
+Dir::Etc::sourcelist "{folder}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::State "{folder}/state";
+Dir::State::lists "{folder}/lists";
+Dir::State::status "{folder}/status";
+Dir::Cache "{folder}/cache";
+"""
+
+WASM_RUNNER = f"""\
+// Runs one script in MicroPython for WebAssembly (written by tools/get_runtimes.py).
+// node run.mjs [--ulab] [--file host_path:guest_path]... script.py
+import {{ readFileSync }} from "node:fs";
+import {{ posix }} from "node:path";
+import {{ fileURLToPath }} from "node:url";
+import {{ parseArgs }} from "node:util";
+
+const PACKAGE = new URL("./node_modules/{NPM_PACKAGE}/", import.meta.url);
+
+function readCommandLine() {{
+  const {{ values, positionals }} = parseArgs({{
+    allowPositionals: true,
+    options: {{
+      ulab: {{ type: "boolean", default: false }},
+      file: {{ type: "string", multiple: true, default: [] }},
+    }},
+  }});
+  if (positionals.length !== 1) throw new Error("give exactly one script");
+  const files = values.file.map((pair) => {{
+    // The last colon divides, because a Windows host path has one after its drive letter.
+    const colon = pair.lastIndexOf(":");
+    if (colon < 1) throw new Error(`--file needs host_path:guest_path, not ${{pair}}`);
+    return {{ host: pair.slice(0, colon), guest: pair.slice(colon + 1) }};
+  }});
+  return {{ script: positionals[0], files, ulab: values.ulab }};
+}}
+
+async function load(ulab) {{
+  await import(new URL("micropython.mjs", PACKAGE));
+  const wasm = ulab ? "micropython-ulab.wasm" : "micropython.wasm";
+  return globalThis.loadMicroPython({{
+    url: fileURLToPath(new URL(wasm, PACKAGE)),
+    // Bytes instead of lines, because line mode loses a last line that has no line end.
+    linebuffer: false,
+    stdout: gather(process.stdout),
+    stderr: gather(process.stderr),
+  }});
+}}
+
+const pending = [];
+
+// MicroPython hands over single bytes; a system call for each would be slow.
+function gather(stream) {{
+  const bytes = [];
+  const flush = () => stream.write(Uint8Array.from(bytes.splice(0)));
+  pending.push(flush);
+  return (chunk) => {{
+    bytes.push(...chunk);
+    if (bytes.at(-1) === 10) flush();
+  }};
+}}
+
+// As on the command line of any Python: sys.exit() is 0, sys.exit(n) is n, all else is 1.
+function exitCode(error, script) {{
+  const text = String(error.message ?? error);
+  if (error.type === "SystemExit") {{
+    const value = text.slice(text.lastIndexOf("SystemExit:") + 11).trim();
+    if (value === "" || value === "None") return 0;
+    if (/^-?\\d+$/.test(value)) return Number(value) & 255;
+    console.error(value);
+  }} else if (error.name === "PythonError") {{
+    console.error(text.replaceAll('"<stdin>"', JSON.stringify(script)).trimEnd());
+  }} else {{
+    console.error(error.stack ?? text);
+  }}
+  return 1;
+}}
+
+let script = "";
+let failure = null;
+try {{
+  const options = readCommandLine();
+  script = options.script;
+  const source = readFileSync(script, "utf8");
+  const micropython = await load(options.ulab);
+  for (const {{ host, guest }} of options.files) {{
+    micropython.FS.mkdirTree(posix.dirname(posix.resolve("/", guest)));
+    micropython.FS.writeFile(guest, readFileSync(host));
+  }}
+  micropython.runPython(source);
+}} catch (error) {{
+  failure = error;
+}}
+pending.forEach((flush) => flush());
+// Not process.exit(), which would drop output that is still on its way into a pipe.
+if (failure) process.exitCode = exitCode(failure, script);
+"""
+
+
+class StepError(Exception):
+    """A step failed; the message is one sentence for the person who runs this."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """One runtime: how to see that it works, how to build it, what to do when that fails."""
+
+    name: str
+    version_in: Callable[[Path], str]
+    build: Callable[[Path, Path], None]
+    advice: str
+
+
+def say(text: str) -> None:
+    """Print one line at once, since a download may take long."""
+    print(text, flush=True)
+
+
+def error_line(stderr: str) -> str:
+    """Pick the line that tells the reason out of what apt-get or npm wrote."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    marked = [line for line in lines if line.startswith(("E:", "npm error", "npm ERR!"))]
+    return (marked or lines[-1:] or ["no message"])[0]
+
+
+def run(command: list[str], timeout: float = LOCAL_TIMEOUT, cwd: Path | None = None) -> str:
+    """Run a command and return what it printed, or raise StepError with its reason."""
+    name = Path(command[0]).name
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=timeout,
+            cwd=cwd,
+            # Untranslated messages, so that error_line knows them.
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except subprocess.TimeoutExpired:
+        raise StepError(f"{name} did not finish within {timeout:.0f} seconds") from None
+    except OSError as error:
+        raise StepError(f"{name} could not be started ({error.strerror})") from error
+    if done.returncode != 0:
+        raise StepError(f"{name} failed with code {done.returncode}: {error_line(done.stderr)}")
+    return done.stdout
+
+
+def run_online(command: list[str], cwd: Path) -> str:
+    """Run a command that uses the network, once more when it fails the first time."""
+    try:
+        return run(command, NETWORK_TIMEOUT, cwd)
+    except StepError as error:
+        say(f"  {error}; trying once more")
+        time.sleep(RETRY_PAUSE)
+        return run(command, NETWORK_TIMEOUT, cwd)
+
+
+def find_tool(name: str) -> str:
+    """Return the path of a program, or raise StepError when it is not installed."""
+    path = shutil.which(name)
+    if path is None:
+        raise StepError(f"{name} is not on this machine")
+    return path
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    """Write a generated file again when this script has changed since it was made."""
+    data = text.encode()
+    if not path.is_file() or path.read_bytes() != data:
+        path.write_bytes(data)
+
+
+def debian_mirror() -> str:
+    """Ask apt for the address of the main archive that this machine uses."""
+    # Without release info, apt tells the addresses even when it has no package lists yet.
+    form = "$(COMPONENT) $(RELEASE) $(REPO_URI)"
+    listing = run([find_tool("apt-get"), "indextargets", "--no-release-info", "--format", form])
+    rows = [line.split(maxsplit=2) for line in listing.splitlines() if line.startswith("main ")]
+    # A dash marks the additions to a release: -security, -updates, -backports.
+    mirrors = [uri for _, release, uri in rows if "-" not in release and uri[:6] != "cdrom:"]
+    if not mirrors:
+        raise StepError("apt knows no Debian archive")
+    # Vendors' archives stand beside Debian's own, whose path ends in its name by custom.
+    return min(mirrors, key=lambda mirror: not mirror.rstrip("/").endswith("/debian"))
+
+
+def debian_source() -> str:
+    """Return the one line of the private sources.list."""
+    keyring = next((path for path in DEBIAN_KEYRINGS if path.is_file()), None)
+    # Without Debian's keyring file, apt falls back to the keys that the system trusts.
+    signed_by = f"[signed-by={keyring}] " if keyring else ""
+    return f"deb {signed_by}{debian_mirror()} {DEBIAN_SUITE} main\n"
+
+
+def make_apt_folder(folder: Path) -> list[str]:
+    """Lay out private apt state in folder and return the apt-get command that uses it."""
+    for name in ("state", "lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True)
+    (folder / "status").touch()
+    (folder / "sources.list").write_text(debian_source(), encoding="utf-8")
+    config = folder / "apt.conf"
+    config.write_text(APT_CONFIG.format(folder=folder), encoding="utf-8")
+    return [find_tool("apt-get"), "-q", "-c", str(config)]
+
+
+def download_debs(folder: Path) -> list[Path]:
+    """Download the packages into folder and return their paths."""
+    apt_get = make_apt_folder(folder)
+    say(f"  reading the package list of Debian {DEBIAN_SUITE} for i386")
+    run_online([*apt_get, "update"], folder)
+    say(f"  downloading {len(DEBIAN_PACKAGES)} packages")
+    run_online([*apt_get, "download", *DEBIAN_PACKAGES], folder)
+    return sorted(folder.glob("*.deb"))
+
+
+def build_i386(target: Path, scratch: Path) -> None:
+    """Make the folder of the 32-bit MicroPython, with only what it needs to run."""
+    if sys.platform != "linux" or platform.machine().lower() not in X86_MACHINES:
+        raise StepError("32-bit x86 programs for Linux do not run on this machine")
+    debs = download_debs(scratch)
+    say("  unpacking")
+    for deb in debs:
+        run([find_tool("dpkg-deb"), "-x", str(deb), str(scratch / "unpacked")])
+    # Only the files directly in the library folder are wanted: the folders below it hold
+    # character set converters, which are larger than all the rest.
+    (target / "bin").mkdir()
+    (target / "lib").mkdir()
+    shutil.copy2(scratch / "unpacked/usr/bin/micropython", target / "bin")
+    for library in (scratch / "unpacked/usr/lib/i386-linux-gnu").iterdir():
+        if not library.is_dir():
+            shutil.copy2(library, target / "lib", follow_symlinks=False)
+    write_i386_wrapper(target)
+
+
+def write_i386_wrapper(folder: Path) -> None:
+    """Write the shell script that starts MicroPython with its own loader and libraries."""
+    wrapper = folder / "micropython"
+    write_if_changed(wrapper, I386_WRAPPER)
+    if not os.access(wrapper, os.X_OK):
+        wrapper.chmod(0o755)
+
+
+def i386_version(folder: Path) -> str:
+    """Return the version that the 32-bit MicroPython prints, or raise StepError."""
+    write_i386_wrapper(folder)
+    code = "import sys; print(sys.version)"
+    version = run([str(folder / "micropython"), "-X", "heapsize=64k", "-c", code]).strip()
+    if DEBIAN_VERSION not in version:
+        raise StepError(f"it is {version!r}, not {DEBIAN_VERSION}")
+    return version
+
+
+def build_wasm(target: Path, _scratch: Path) -> None:
+    """Make the folder of MicroPython for WebAssembly."""
+    find_tool("node")
+    npm = find_tool("npm")
+    say(f"  installing {NPM_PACKAGE}@{NPM_VERSION} with npm")
+    options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
+    package = f"{NPM_PACKAGE}@{NPM_VERSION}"
+    # The prefix keeps npm from climbing to a package.json in a folder above.
+    run_online([npm, "install", "--prefix", str(target), *options, package], target)
+    write_if_changed(target / "run.mjs", WASM_RUNNER)
+
+
+def wasm_version(folder: Path) -> str:
+    """Return the version that MicroPython for WebAssembly prints, or raise StepError."""
+    write_if_changed(folder / "run.mjs", WASM_RUNNER)
+    with tempfile.TemporaryDirectory() as scratch:
+        script = Path(scratch, "version.py")
+        script.write_text("import sys\nprint(sys.version)\n", encoding="utf-8")
+        version = run([find_tool("node"), str(folder / "run.mjs"), str(script)]).strip()
+    if f"MicroPython v{NPM_VERSION}" not in version:
+        raise StepError(f"it is {version!r}, not {NPM_VERSION}")
+    return version
+
+
+RUNTIME_LIST = (
+    Runtime(
+        "micropython-i386",
+        i386_version,
+        build_i386,
+        "it needs an x86 Debian (12 or newer) that reaches its archive; elsewhere "
+        "`apt install micropython` gives one whose memory use is not that of a board",
+    ),
+    Runtime(
+        "micropython-wasm",
+        wasm_version,
+        build_wasm,
+        "it needs Node.js (18 or newer) with npm: install them, or let npm reach its registry",
+    ),
+)
+
+
+def build_runtime(runtime: Runtime) -> str:
+    """Build a runtime beside its place, try it, move it there and return its version."""
+    place = RUNTIMES / runtime.name
+    RUNTIMES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".making-", dir=RUNTIMES) as making:
+        target, scratch = Path(making, "target"), Path(making, "scratch")
+        target.mkdir()
+        scratch.mkdir()
+        runtime.build(target, scratch)
+        version = runtime.version_in(target)
+        if place.exists():
+            shutil.rmtree(place)
+        target.rename(place)
+    return version
+
+
+def get_runtime(runtime: Runtime) -> bool:
+    """Make sure that a runtime is there and works; say the reason when it cannot be had."""
+    place = RUNTIMES / runtime.name
+    if place.is_dir():
+        try:
+            say(f"{runtime.name}: already there, {runtime.version_in(place)}")
+            return True
+        except (StepError, OSError) as error:
+            say(f"{runtime.name}: there, but not usable ({error})")
+    say(f"{runtime.name}: fetching")
+    try:
+        say(f"{runtime.name}: ready, {build_runtime(runtime)}")
+        return True
+    except (StepError, OSError) as error:
+        say(f"{runtime.name}: not available, because {error}; {runtime.advice}.")
+        return False
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Get every runtime and return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a runtime is missing")
+    strict = parser.parse_args(arguments).strict
+    # A plain stop request unwinds like Ctrl-C does, so that temporary folders are removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # A list, not a generator: one missing runtime must not keep the next from being fetched.
+    ready = [get_runtime(runtime) for runtime in RUNTIME_LIST]
+    return 1 if strict and not all(ready) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
