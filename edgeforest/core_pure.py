@@ -17,6 +17,7 @@ one histogram and is the unit of cost; a *round* is one batch of rows and the el
 it; a *race* is the bandit at one node, from its first round to its decision.
 """
 
+import gc
 import json
 import math
 import os
@@ -28,13 +29,14 @@ from binascii import a2b_base64, b2a_base64
 VERSION = 1  # of the model format
 
 # The race. Measured choices; DESIGN notes in docs/algorithm.md.
-Z = 2.5  # half-widths of an interval, in standard errors
+Z = 2.0  # half-widths of an interval, in standard errors
 TOLERANCE = 0.1  # stop when nothing can beat the leader by more than this share of its gain ...
 TOLERANCE_IMPURITY = 0.001  # ... or by this share of the node's impurity
 BATCH = 256  # rows of the first round; each later round brings half as many again as were seen
 EXACT_BELOW = 1000  # smaller nodes are counted whole: the bandit cannot win there
-GROUP_ROWS = 128  # rows of a node that place its bins
+GROUP_ROWS = 64  # rows of a node that place its bins
 LOOK_ROWS = 1024  # rows of a node in which a feature must vary to take part
+PIECE = 64  # rows worked on at once: lists are faster than arrays, and larger
 EDGE_ROWS = 4096  # rows of the data that place the codes
 PAPER_BATCH = 1000  # B of the paper's Algorithm 1
 RACE_ROWS = 512  # rows that a race is expected to need, for sharing out a short budget
@@ -118,6 +120,14 @@ def _ticks():
 
 if hasattr(time, "ticks_ms"):  # MicroPython's clock wraps around; ticks_diff knows
     _ticks = time.ticks_ms
+
+
+def _tidy():
+    """On a small heap: collect garbage often, so that what lives on stays close together."""
+
+
+if hasattr(gc, "mem_free"):
+    _tidy = gc.collect
 
 
 class Budget:
@@ -210,21 +220,22 @@ def make_bounds(values):
     >>> list(make_bounds([1.0, 3.0, 3.0, float("nan"), 5.0]))
     [1.0, 2.0, 4.0, 5.0]
     """
-    values = sorted([v for v in values if v == v])
-    if not values:
+    ordered = sorted(set([v for v in values if v == v]))
+    if not ordered:
         return array("f", [0.0, 0.0])
-    distinct = [v for i, v in enumerate(values) if i == 0 or v != values[i - 1]]
-    if len(distinct) > 255:
-        n = len(values)
-        spots = [(values[i * n // 255 - 1], values[i * n // 255]) for i in range(1, 255)]
-    else:
-        spots = [(distinct[i - 1], distinct[i]) for i in range(1, len(distinct))]
-    bounds = array("f", [values[0]])
-    for low, high in spots:
+    parts = len(ordered)
+    if parts > 255:
+        parts = 255
+        ordered = sorted([v for v in values if v == v])
+    n = len(ordered)
+    bounds = array("f", [ordered[0]])
+    for i in range(1, parts):
+        low, high = ordered[i * n // parts - 1], ordered[i * n // parts]
         if low < high:
-            middle = array("f", [low * 0.5 + high * 0.5])[0]
-            bounds.append(middle if low <= middle < high else low)
-    bounds.append(values[-1])
+            bounds.append(low * 0.5 + high * 0.5)
+            if not low <= bounds[-1] < high:  # no float32 between the two
+                bounds[-1] = low
+    bounds.append(ordered[-1])
     return bounds
 
 
@@ -241,8 +252,8 @@ def code_of(x, bounds):
 
 
 # ---- What a histogram says --------------------------------------------------------------------
-# A histogram is a flat list of integers: bin b has `width` cells from b * width on, bin 0 is for
-# missing values. Integers, so that sums are exact in any order and every engine gets the same.
+# A histogram is a flat list of integers: bin b has the cells h[b], h[b + stride], h[b + 2 * stride]
+# and so on, one a class or a moment of the target; bin 0 is for missing values. Integers, so that sums are exact in any order and every engine gets the same.
 # A criterion turns the cells of the left side and of the whole into
 #   score      a number to rank the arms of one race by,
 #   describe   the gain of one arm, its bias, and the influence of a row on it: the derivative of
@@ -435,20 +446,20 @@ class MSE:
 CRITERIA = {"gini": Gini, "entropy": Entropy, "mse": MSE}
 
 
-def arms(h, bins, width, equal):
+def arms(h, bins, stride, equal):
     """Every way to split by this histogram: (bin, whether missing goes left, cells of the left).
 
     A number goes left if its bin is at most the arm's; a category if it is the arm's. Missing
     values are tried on both sides. The last bin is an arm too when it parts present from missing.
     """
-    missing = h[:width]
+    missing = h[::stride]
     some_missing = any(missing)
-    left = [0] * width
+    left = None
     for t in range(1, bins + 1):
-        cells = h[t * width : t * width + width]
+        cells = h[t::stride]
         if not any(cells):
             continue  # nobody in this bin: the same arm as the one before it
-        left = cells if equal else [a + b for a, b in zip(left, cells)]
+        left = cells if equal or not left else [a + b for a, b in zip(left, cells)]
         if equal or t < bins or some_missing:
             yield t, False, left
             if some_missing and (equal or t < bins):
@@ -469,7 +480,7 @@ class Pure:
         last = len(bounds) - 1
         low = bounds[0]
         span = bounds[last] - low
-        cells = 1024 if span > 0 and span <= HUGE else 0
+        cells = min(1024, len(values)) if 0 < span <= HUGE else 0
         per = cells / span if cells else 0.0
         if not per or per > HUGE:
             cells, per = 0, 0.0
@@ -505,37 +516,35 @@ class Pure:
         return codes
 
     def insert(self, h, table, column, rows, labels):
-        """Count rows by bin and class; `table` takes a code to its bin's first cell."""
+        """Count rows by bin and class; `table` takes a code to its bin, a label is its cell."""
         for row, label in zip(rows, labels):
             h[table[column[row]] + label] += 1
 
-    def insert_moments(self, h, table, column, rows, targets, powers):
-        """Count rows by bin with the first powers of their target."""
-        if powers == 2:
-            for row, y in zip(rows, targets):
-                i = table[column[row]]
-                h[i] += 1
-                h[i + 1] += y
-                h[i + 2] += y * y
-        else:
-            for row, y in zip(rows, targets):
-                i = table[column[row]]
-                part = 1
-                for j in range(powers + 1):
-                    h[i + j] += part
-                    part *= y
+    def insert_moments(self, h, table, column, rows, targets, stride):
+        """Count rows by bin, with the powers of their target that the histogram has room for."""
+        powers = len(h) // stride - 1
+        for row, y in zip(rows, targets):
+            i = table[column[row]]
+            h[i] += 1
+            i += stride
+            h[i] += y
+            i += stride
+            h[i] += y * y
+            if powers == 4:
+                h[i + stride] += y * y * y
+                h[i + stride + stride] += y * y * y * y
 
-    def best_arm(self, criterion, h, bins, width, equal, total, least):
+    def best_arm(self, criterion, h, bins, stride, equal, total, least):
         """The arm of highest score with at least `least` rows a side: (score, bin, missing left).
 
         Equal scores go to the lower bin, then to missing right. None if no arm parts the rows.
         """
         n = criterion.size(total)
-        if criterion.name == "gini" and not equal and not any(h[:width]):
-            return self._best_threshold(h, bins, width, total, n, least)
+        if criterion.name == "gini" and not equal and not any(h[::stride]):
+            return self._best_threshold(h, bins, stride, total, n, least)
         best = None
         top = -1e300
-        for t, missing_left, left in arms(h, bins, width, equal):
+        for t, missing_left, left in arms(h, bins, stride, equal):
             n_left = criterion.size(left)
             if n_left < least or n - n_left < least:
                 continue
@@ -545,24 +554,23 @@ class Pure:
                 best = (score, t, missing_left)
         return best
 
-    def _best_threshold(self, h, bins, width, total, n, least):
+    def _best_threshold(self, h, bins, stride, total, n, least):
         """`best_arm` for the most common case, Gini and no missing value, with running sums."""
         best = None
         top = n_left = a = 0
         b = sum([p * p for p in total])
-        left = [0] * width
-        i = width
+        left = [0] * len(total)
         for t in range(1, bins):
             before = n_left
-            for k in range(width):
-                c = h[i]
-                i += 1
+            k = 0
+            for c in h[t::stride]:
                 if c:
                     had = left[k]
                     a += c * (c + had + had)
                     b += c * (c - 2 * (total[k] - had))
                     left[k] = had + c
                     n_left += c
+                k += 1
             n_right = n - n_left
             if n_left > before and n_left >= least and n_right >= least:
                 score = a / n_left + b / n_right
@@ -572,60 +580,62 @@ class Pure:
         return best
 
     def partition(self, rows, start, end, column, goes_left):
-        """Bring the rows that go left to the front, both sides in their order; returns the middle.
+        """Bring the rows that go left to the front, in place; returns where the others begin.
 
-        Stable, so that the first rows of a node stay a random sample of it.
+        The first row that stands wrong changes places with the last one, and so on inwards. Rows
+        were drawn in random order, and which way a row goes does not depend on its place: so the
+        first rows of either side are a random sample of it again.
         """
-        spill = rows[:0]
-        middle = start
-        for at in range(start, end, 1024):  # in pieces: lists are fast and large
-            left = []
-            right = []
-            to_left = left.append
-            to_right = right.append
-            for row in rows[at : min(at + 1024, end)]:
-                if goes_left[column[row]]:
-                    to_left(row)
-                else:
-                    to_right(row)
-            rows[middle : middle + len(left)] = array(self.row_type, left)
-            middle += len(left)
-            spill.extend(array(self.row_type, right))
-        rows[middle:end] = spill
-        return middle
-
-    row_type = "I"
+        low = start
+        high = end - 1
+        while True:
+            while low <= high and goes_left[column[rows[low]]]:
+                low += 1
+            while low <= high and not goes_left[column[rows[high]]]:
+                high -= 1
+            if low > high:
+                return low
+            rows[low], rows[high] = rows[high], rows[low]
+            low += 1
+            high -= 1
 
     def tally(self, rows, start, end, labels, counts):
         """Add the classes of rows start..end to `counts`."""
-        for row in rows[start:end]:
-            counts[labels[row]] += 1
+        for i in range(start, end):
+            counts[labels[rows[i]]] += 1
+
+    def add_up(self, rows, start, end, targets):
+        """The sum of the targets of rows start..end."""
+        total = 0
+        for i in range(start, end):
+            total += targets[rows[i]]
+        return total
 
 
 class Contender:
     """One feature in a race: its bins, its histogram, its best arm so far."""
 
-    def __init__(self, feature, column, table, cuts, bins, equal, width):
+    def __init__(self, feature, column, table, cuts, equal):
         self.feature = feature
         self.column = column
-        self.table = table  # code -> first cell of its bin
+        self.table = table  # code -> bin
         self.cuts = cuts  # bin -> highest code in it (the code itself for categories)
-        self.bins = bins
+        self.bins = len(cuts) - 1
         self.equal = equal
-        self.h = [0] * ((bins + 1) * width)
+        self.h = None
         self.best = None  # (score, bin, missing left)
         self.gain = 0.0
         self.variance = 0.0
         self.alive = None  # arms not yet eliminated, for the paper's race
 
-    def left(self, t, missing_left, width):
+    def left(self, t, missing_left, stride):
         """Cells of an arm's left side."""
         h = self.h
         first = t if self.equal else 1
-        cells = h[:width] if missing_left else [0] * width
-        for b in range(first, t + 1):
-            cells = [a + c for a, c in zip(cells, h[b * width : b * width + width])]
-        return cells
+        return [
+            sum(h[i + first : i + t + 1]) + (h[i] if missing_left else 0)
+            for i in range(0, len(h), stride)
+        ]
 
 
 class Split:
@@ -638,15 +648,16 @@ class Split:
         self.missing_left = missing_left
         self.gain = gain
 
-    def goes_left(self):
-        """A list from code to whether it goes left."""
-        if self.equal:
-            table = [False] * 256
-            table[self.code] = True
-        else:
-            table = [True] * (self.code + 1) + [False] * (255 - self.code)
-        table[0] = self.missing_left
-        return table
+
+def goes_left(feature, code):
+    """A table from code to whether it goes left, for a feature with its flags."""
+    if feature & EQUAL:
+        table = bytearray(256)
+        table[code] = 1
+    else:
+        table = bytearray(b"\1" * (code + 1) + bytes(255 - code))
+    table[0] = 1 if feature & MISSING_LEFT else 0
+    return table
 
 
 def _normal_quantile(p):
@@ -697,6 +708,7 @@ class Training:
         names=None,
         categorical=(),
         n_features=None,
+        by_column=False,
         budget=None,
         confidence=None,
         z=Z,
@@ -707,23 +719,23 @@ class Training:
         _one_of("kind", kind, ("random-forest", "extra-trees", "random-patches"))
         _one_of("criterion", criterion, ("gini", "entropy", "mse"))
         _one_of("splitter", splitter, ("mab", "mab-paper", "exact"))
-        _whole("n_trees", n_trees, 1, 4096)
-        if max_depth is not None:
-            _whole("max_depth", max_depth, 0, MASK)
-        _whole("min_samples_leaf", min_samples_leaf, 1, MASK)
-        _whole("min_samples_split", min_samples_split, 2, MASK)
-        if max_leaf_nodes is not None:
-            _whole("max_leaf_nodes", max_leaf_nodes, 2, MASK)
-        if n_bins is not None:
-            _whole("n_bins", n_bins, 2, 255)
-        _whole("seed", seed, 0, MASK)
-        _share("min_impurity_decrease", min_impurity_decrease, 0.0, HUGE)
-        _share("alpha_n", alpha_n, 1e-9, 1.0)
-        _share("alpha_f", alpha_f, 1e-9, 1.0)
-        _share("z", z, 0.0, 100.0)
-        _share("tolerance", tolerance, 0.0, 1.0)
-        if confidence is not None:
-            _share("confidence", confidence, 0.5, 1.0 - 1e-12)
+        for name, value, low, high in (
+            ("n_trees", n_trees, 1, 4096),
+            ("max_depth", max_depth, 0, MASK),
+            ("min_samples_leaf", min_samples_leaf, 1, MASK),
+            ("min_samples_split", min_samples_split, 2, MASK),
+            ("max_leaf_nodes", max_leaf_nodes, 2, MASK),
+            ("n_bins", n_bins, 2, 255),
+            ("seed", seed, 0, MASK),
+            ("min_impurity_decrease", min_impurity_decrease, 0.0, HUGE),
+            ("alpha_n", alpha_n, 1e-9, 1.0),
+            ("alpha_f", alpha_f, 1e-9, 1.0),
+            ("z", z, 0.0, 100.0),
+            ("tolerance", tolerance, 0.0, 1.0),
+            ("confidence", confidence, 0.5, 0.999999),
+        ):
+            if value is not None:
+                _between(name, value, low, high)
         if budget is None or isinstance(budget, Budget):
             budget = budget.copy() if budget else Budget()
         else:
@@ -744,8 +756,9 @@ class Training:
         self.tolerance = tolerance
         self.seed = seed
         self.regression = criterion == "mse"
-
-        self.n, self.m, self.flat = _shape(X, n_features)
+        self.n, self.m, self.cell = _shape(X, n_features, by_column)
+        # Bytes are codes already: whole numbers from 0 to 255, none missing.
+        self.raw = isinstance(X[0] if by_column else X, (bytes, bytearray))
         self._name_features(names, categorical)
         if len(y) != self.n:
             raise ValueError(f"y must have one label a row: got {len(y)} labels for {self.n} rows")
@@ -753,15 +766,9 @@ class Training:
             self._read_targets(y)
         else:
             self._read_classes(y)
-        if n_bins is None:
-            n_bins = 16
-            if kind == "extra-trees":  # one random threshold a feature
-                n_bins = 2
-        self.n_bins = n_bins
-        if bootstrap is None:
-            bootstrap = kind != "extra-trees"
-        self.bootstrap = bootstrap
-
+        extra = kind == "extra-trees"
+        self.n_bins = n_bins or (2 if extra else 16)  # ExtraTrees: one random threshold a feature
+        self.bootstrap = not extra if bootstrap is None else bootstrap
         rng = Rng(seed)
         self.patch = None  # rows of the patch, when there is one
         self.features = array("H", range(self.m))
@@ -773,22 +780,34 @@ class Training:
             self.features = array("H", sorted(self.features[: max(1, int(alpha_f * self.m))]))
         usable = len(self.features)
         if max_features is None:
-            max_features = (
-                usable if kind == "extra-trees" and self.regression else int(math.sqrt(usable))
-            )
-        elif isinstance(max_features, float):
-            _share("max_features", max_features, 1e-9, 1.0)
-            max_features = int(max_features * usable)
-        else:
-            _whole("max_features", max_features, 1, MASK)
-        self.max_features = max(1, min(usable, max_features))
-
-        drawable = len(self.patch) if self.patch is not None else self.n
-        self.weights = self._read_weights(sample_weight, class_weight, y)
-        self.sample_size = _sample_size(drawable, max_samples, self.max_depth)
+            max_features = usable if extra and self.regression else int(math.sqrt(usable))
+        self.max_features = _part("max_features", max_features, usable)
+        drawable = len(self.patch) if self.patch else self.n
+        self.weights = self._read_weights(sample_weight, class_weight)
+        if max_samples is None:  # all, but no more than the leaves of the tree can put to use
+            max_samples = max(16384, 512 << max_depth) if self.max_depth <= 10 else drawable
+        self.sample_size = _part("max_samples", max_samples, drawable)
         self._refuse_if_too_big()
+        wanted = self.sample_size if self.bootstrap or self.weights else drawable
+        self.rows = array("H" if self.n < 65536 else "I", range(wanted))
         self._read_rows(X, rng)
         self._plan_trees()
+        self.tree = None  # the one that grows
+        self.importance = [0.0] * self.m
+        forest = self.grown = Forest()
+        forest.kind = kind
+        forest.criterion = criterion
+        forest.splitter = splitter
+        forest.engine = self.ops.name
+        forest.seed = seed
+        forest.names = self.names
+        forest.categories = self.categories
+        forest.classes = self.classes
+        forest.scale = min(LEVELS, 16777215 // n_trees)  # sums of all trees stay exact in float32
+        forest.spent = budget.spent
+        forest.limit = budget.insertions
+        if self.regression:
+            forest.low, forest.span = self.low, self.span
         self._steps = self._run()
 
     def __iter__(self):
@@ -844,43 +863,37 @@ class Training:
         low = self.low
         self.y = array("H", [min(LEVELS, int((v - low) * per + 0.5)) for v in values])
         self.classes = None
-        self.powers = 4 if self.splitter == "mab-paper" else 2
-        self.width = self.powers + 1
+        self.width = 5 if self.splitter == "mab-paper" else 3
 
-    def _read_weights(self, sample_weight, class_weight, y):
+    def _read_weights(self, sample_weight, class_weight):
         # A row's weight is its chance to be drawn for a tree; histograms stay plain counts.
         if sample_weight is None and class_weight is None:
             return None
-        if class_weight is not None and self.regression:
-            raise ValueError("class_weight is for classification; use sample_weight")
         weights = [1.0] * self.n if sample_weight is None else [float(w) for w in sample_weight]
         if len(weights) != self.n:
             raise ValueError(f"sample_weight must have {self.n} weights, got {len(weights)}")
         if class_weight is not None:
-            factor = []
-            counts = [0] * self.width
-            self.ops.tally(array("I", range(self.n)), 0, self.n, self.y, counts)
-            for k, label in enumerate(self.classes):
-                if class_weight == "balanced":
-                    factor.append(self.n / (self.width * counts[k]))
-                elif hasattr(class_weight, "get"):
-                    factor.append(class_weight.get(label, 1.0))
-                else:
-                    raise ValueError(
-                        f"class_weight must be 'balanced' or a dict, got {class_weight!r}"
-                    )
+            if self.regression:
+                raise ValueError("class_weight is for classification; use sample_weight")
+            if class_weight == "balanced":
+                counts = [0] * self.width
+                for k in self.y:
+                    counts[k] += 1
+                factor = [self.n / (self.width * c) for c in counts]
+            elif isinstance(class_weight, dict):
+                factor = [float(class_weight.get(label, 1.0)) for label in self.classes]
+            else:
+                raise ValueError(f"class_weight must be 'balanced' or a dict, got {class_weight!r}")
             weights = [w * factor[k] for w, k in zip(weights, self.y)]
-        if self.patch is not None:
+        if self.patch:
             weights = [weights[i] for i in self.patch]
         top = max(weights)
         if not (min(weights) >= 0 and 0 < top <= HUGE):
             raise ValueError("weights must be finite, none negative and some above zero")
         steps = MASK // len(weights)
-        total = 0
         sums = array("I", [0])
         for w in weights:
-            total += max(1, int(w / top * steps)) if w > 0 else 0
-            sums.append(total)
+            sums.append(sums[-1] + (max(1, int(w / top * steps)) if w > 0 else 0))
         return sums
 
     def _read_rows(self, X, rng):
@@ -894,13 +907,20 @@ class Training:
             rng.fill(sample, n)
         self.budget.spent.rows_read += min(n, EDGE_ROWS)
         for f in range(self.m):
-            if self.categories[f] is None:
-                values = self._read_numbers(X, f)
+            if self.categories[f] is None and self.raw:
+                bounds = range(256)  # the threshold of code c is c
+                codes = X[f]  # by column: used as it is, no copy
+                if isinstance(codes, int):
+                    codes = bytearray(n)
+                    for i in range(n):
+                        codes[i] = X[i * self.m + f]
+            elif self.categories[f] is None:
+                values = self._read_numbers(f)
                 seen = values if sample is None else [values[i] for i in sample]
                 bounds = make_bounds(seen)
                 codes = self.ops.encode(values, bounds)
             else:
-                values = [_category(X, i, f, self.m, self.flat) for i in range(n)]
+                values = [_plain(self.cell(i, f)) for i in range(n)]
                 try:
                     kinds = sorted(set([v for v in values if v is not None]))
                 except TypeError:
@@ -920,21 +940,18 @@ class Training:
             self.columns.append(codes)
             self.bounds.append(bounds)
 
-    def _read_numbers(self, X, f):
-        n, m = self.n, self.m
+    def _read_numbers(self, f):
+        cell = self.cell
         try:
-            if self.flat:
-                values = array("f", [X[i] for i in range(f, n * m, m)])
-            else:
-                values = array("f", [row[f] for row in X])
+            values = array("f", [cell(i, f) for i in range(self.n)])
             total = sum(values)
             if total - total == 0 or all([v - v == 0 or v != v for v in values]):
                 return values
         except (TypeError, ValueError, OverflowError):
             pass
         values = array("f")
-        for i in range(n):  # again, slowly, to accept None or to say which value is wrong
-            v = X[i * m + f] if self.flat else X[i][f]
+        for i in range(self.n):  # again, slowly, to accept None or to say which value is wrong
+            v = cell(i, f)
             if v is None:
                 v = float("nan")
             if not _is_number(v):
@@ -971,7 +988,7 @@ class Training:
             nodes = min(nodes, 2 * self.max_leaf_nodes)
         codes = n * self.m + self.m * (256 * 4 + 16 * word)
         labels = n * (self.y_bytes() + (4 if self.weights else 0))
-        if self.patch is not None:
+        if self.patch:
             labels += len(self.patch) * 4
         reading = n * (4 + word + boxed)  # one column of numbers while it is encoded
         drawing = 2 * size * row_bytes + 2048 * (word + boxed)
@@ -1016,14 +1033,16 @@ class Training:
 
     def _contenders(self, rows, start, end, rng, features):
         """Draw features that vary among the node's first rows, and give each its bins."""
-        head = list(rows[start : min(end, start + GROUP_ROWS)])
+        head = rows[start : min(end, start + GROUP_ROWS)]
         chosen = []
         i = 0
         while len(chosen) < self.max_features and i < len(features):
             j = i + rng.below(len(features) - i)
             features[i], features[j] = features[j], features[i]
             column = self.columns[features[i]]
-            codes = sorted([column[row] for row in head])
+            _tidy()
+            codes = [column[row] for row in head]
+            codes.sort()
             if codes[0] == codes[-1]:  # the same so far: a rare value may show up further on
                 for at in range(start + GROUP_ROWS, min(end, start + LOOK_ROWS)):
                     if column[rows[at]] != codes[0]:
@@ -1032,69 +1051,66 @@ class Training:
             if codes[0] != codes[-1]:
                 chosen.append(self._contender(features[i], codes, rng))
             i += 1
-        if self.max_features > 1:
-            chosen.sort(key=lambda c: c.feature)
-        return chosen
+        chosen.sort(key=lambda c: c.feature)
+        stride = 1 + max([c.bins for c in chosen], default=0)
+        for c in chosen:
+            c.h = [0] * (stride * self.width)
+        return chosen, stride
 
     def _contender(self, f, codes, rng):
-        width = self.width
         if self.categories[f] is not None:
-            bins = len(self.categories[f])
-            table = [c * width for c in range(bins + 1)]
-            return Contender(f, self.columns[f], table, range(bins + 1), bins, True, width)
-        present = codes if codes[0] else [c for c in codes if c]
+            cuts = range(len(self.categories[f]) + 1)
+            return Contender(f, self.columns[f], cuts, cuts, True)
+        raw = self.raw
+        present = codes if raw or codes[0] else [c for c in codes if c]
         first, last = present[0], present[-1]
         bins = self.n_bins
         if self.kind == "extra-trees" or self.splitter == "mab-paper":
             bounds = self.bounds[f]
-            low, span = bounds[first - 1], bounds[last] - bounds[first - 1]
+            low = bounds[max(0, first - 1)]
+            span = bounds[last] - low
             if self.kind == "extra-trees":  # uniform between the smallest and the largest
                 spots = sorted([low + span * rng.unit() for _ in range(1, bins)])
             else:  # equally spaced
                 spots = [low + span * i / bins for i in range(1, bins)]
-            wanted = [max(code_of(x, bounds), first) for x in spots]
+            wanted = [int(x) if raw else max(code_of(x, bounds), first) for x in spots]
         else:  # of equal mass, midway between two neighbours
-            distinct = set(present)
-            if len(distinct) > bins:
-                n = len(present)
-                wanted = [i * n // bins for i in range(1, bins)]
-                wanted = [(present[j - 1] + present[j]) >> 1 for j in wanted]
-                distinct.remove(last)
-                wanted.append((max(distinct) + last) >> 1)  # however few are below the largest
-            else:
-                present = sorted(distinct)
-                wanted = [(present[j - 1] + present[j]) >> 1 for j in range(1, len(present))]
-        cuts = [0]  # cuts[b]: the highest code of bin b
-        table = [0]
-        before = cell = 0
+            n = len(present)
+            spots = [i * n // bins for i in range(1, bins)]
+            wanted = [(present[j - 1] + present[j]) >> 1 for j in spots if j]
+            if first < last and wanted[0] >= last:  # few are below the largest, but some
+                wanted = [(present[-1 - present.count(last)] + last) >> 1]
+        cuts = bytearray(1)  # cuts[b]: the highest code of bin b
+        table = bytearray(0 if raw else 1)
+        before = len(table) - 1
         for cut in wanted:
             if before < cut < last:
-                cell += width
-                table += [cell] * (cut - before)
+                table += bytes([len(cuts)]) * (cut - before)
                 cuts.append(cut)
                 before = cut
-        table += [cell + width] * (255 - before)
+        table += bytes([len(cuts)]) * (255 - before)
         cuts.append(255)
-        return Contender(f, self.columns[f], table, cuts, len(cuts) - 1, False, width)
+        return Contender(f, self.columns[f], table, cuts, False)
 
-    def _insert(self, racing, rows):
-        """Count a batch of rows into every racing feature's histogram."""
+    def _insert(self, racing, stride, rows, start, end):
+        """Count rows start..end into every racing feature's histogram."""
         y = self.y
-        for at in range(0, len(rows), 1024):  # in pieces: lists are fast and large
-            piece = list(rows[at : at + 1024])
-            labels = [y[row] for row in piece]
+        for at in range(start, end, PIECE):
+            piece = list(rows[at : min(end, at + PIECE)])
             if not self.regression:
+                labels = [y[row] * stride for row in piece]
                 for c in racing:
                     self.ops.insert(c.h, c.table, c.column, piece, labels)
                 continue
-            if self.powers == 4:  # 11 bits and a sign: their fourth powers still add up exactly
+            labels = [y[row] for row in piece]
+            if self.width == 5:  # 11 bits and a sign: their fourth powers still add up exactly
                 labels = [(v >> 5) - 1024 for v in labels]
             for c in racing:
-                self.ops.insert_moments(c.h, c.table, c.column, piece, labels, self.powers)
+                self.ops.insert_moments(c.h, c.table, c.column, piece, labels, stride)
 
-    def _total(self, contender):
+    def _total(self, contender, stride):
         h = contender.h
-        return [sum([h[i] for i in range(k, len(h), self.width)]) for k in range(self.width)]
+        return [sum(h[i : i + stride]) for i in range(0, len(h), stride)]
 
     def _race(self, rows, start, end, rng, features, demand):
         """Find a node's split; a generator that yields between rounds and returns a Split or None.
@@ -1105,12 +1121,12 @@ class Training:
         threshold of it can do much better.
         """
         n = end - start
-        racing = self._contenders(rows, start, end, rng, features)
+        racing, stride = self._contenders(rows, start, end, rng, features)
         if not racing:
             return None
         if self.splitter == "mab-paper":
-            return (yield from self._race_paper(racing, rows, start, n))
-        criterion, width = self.criterion, self.width
+            return (yield from self._race_paper(racing, stride, rows, start, n))
+        criterion = self.criterion
         batch = n
         most = n
         if self.splitter == "mab":
@@ -1124,18 +1140,19 @@ class Training:
         lead = None
         while True:
             granted = self.budget.take(min(batch, most - seen), len(racing))
+            _tidy()
             if granted:
-                self._insert(racing, rows[start + seen : start + seen + granted])
+                self._insert(racing, stride, rows, start + seen, start + seen + granted)
                 seen += granted
                 yield self
             elif not seen:
                 return None
-            total = self._total(racing[0])
+            total = self._total(racing[0], stride)
             least = (self.min_samples_leaf * seen + n - 1) // n
             if granted:
                 for c in racing:
                     c.best = self.ops.best_arm(
-                        criterion, c.h, c.bins, width, c.equal, total, max(1, least)
+                        criterion, c.h, c.bins, stride, c.equal, total, max(1, least)
                     )
             racing = [c for c in racing if c.best]
             if not racing:
@@ -1151,7 +1168,7 @@ class Training:
             rest = (n - seen) / ((n - 1) * seen)
             lead = None
             for c in racing:
-                left = c.left(c.best[1], c.best[2], width)
+                left = c.left(c.best[1], c.best[2], stride)
                 gain, bias, on_left, on_right = criterion.describe(left, total)
                 right = [p - i for i, p in zip(left, total)]
                 scatter = criterion.scatter(left, total, on_left, None)
@@ -1169,25 +1186,25 @@ class Training:
                     if c is lead
                     or c.gain - lead.gain + self.z * math.sqrt(c.variance + lead.variance) > slack
                 ]
-                if len(racing) == 1 and not self._better_threshold(lead, total, rest, slack):
+                if len(racing) == 1 and not self._better_threshold(lead, stride, total, rest, slack):
                     break
             batch = max(BATCH, seen >> 1)
-        return self._split(lead, total, seen, n)
+        return self._split(lead, stride, total, seen, n)
 
-    def _better_threshold(self, c, total, rest, slack):
+    def _better_threshold(self, c, stride, total, rest, slack):
         """Whether another arm of the leading feature may still beat its best by more than slack.
 
         Two thresholds share all rows but those between them, so it is their difference that is
         estimated: its variance comes from the rows that they treat differently.
         """
-        criterion, width = self.criterion, self.width
+        criterion = self.criterion
         seen = criterion.size(total)
         # An arm of smaller gain varies less, so no difference has more than twice the deviation
         # of the best: what is behind by more than that needs no closer look.
         far = 2.0 * self.z * math.sqrt(c.variance)
-        best_left = c.left(c.best[1], c.best[2], width)
+        best_left = c.left(c.best[1], c.best[2], stride)
         gain, _, lead_left, lead_right = criterion.describe(best_left, total)
-        for t, missing_left, left in arms(c.h, c.bins, width, c.equal):
+        for t, missing_left, left in arms(c.h, c.bins, stride, c.equal):
             n_left = criterion.size(left)
             if n_left == 0 or n_left == seen or (t, missing_left) == c.best[1:]:
                 continue
@@ -1196,7 +1213,7 @@ class Training:
                 continue
             other, _, on_left, on_right = criterion.describe(left, total)
             # The four groups of rows by the side that each arm sends them to.
-            both = self._both_left(c, t, missing_left)
+            both = self._both_left(c, stride, t, missing_left)
             only = [a - b for a, b in zip(left, both)]
             only_best = [a - b for a, b in zip(best_left, both)]
             neither = [p - a - b for p, a, b in zip(total, left, only_best)]
@@ -1210,17 +1227,16 @@ class Training:
                 return True
         return False
 
-    def _both_left(self, c, t, missing_left):
+    def _both_left(self, c, stride, t, missing_left):
         """Cells that arm (t, missing_left) and the feature's best arm both send left."""
         _, best, best_missing = c.best
-        missing = missing_left and best_missing
         if c.equal and t != best:
-            return c.left(0, missing, self.width)
-        return c.left(min(t, best), missing, self.width)
+            t = 0  # two categories share no row
+        return c.left(min(t, best), missing_left and best_missing, stride)
 
-    def _race_paper(self, racing, rows, start, n):
+    def _race_paper(self, racing, stride, rows, start, n):
         """Algorithm 1 of the paper: intervals on mu by the delta method, one survivor or all rows."""
-        criterion, width = self.criterion, self.width
+        criterion = self.criterion
         count = len(racing)
         if self.confidence is None:
             z = _normal_quantile(0.5 / (n * n * count * self.n_bins))  # delta = 1 / (n^2 m T)
@@ -1232,16 +1248,16 @@ class Training:
             granted = self.budget.take(min(PAPER_BATCH, n - seen), len(racing))
             if not granted:
                 break
-            self._insert(racing, rows[start + seen : start + seen + granted])
+            self._insert(racing, stride, rows, start + seen, start + seen + granted)
             seen += granted
             yield self
-            total = self._total(racing[0])
+            total = self._total(racing[0], stride)
             least = max(1, (self.min_samples_leaf * seen + n - 1) // n)
             factor = z * math.sqrt((n - seen) / (max(1, n - 1) * seen))
             bounds = []
             lowest = winner = None
             for c in racing:
-                for t, missing_left, left in arms(c.h, c.bins, width, c.equal):
+                for t, missing_left, left in arms(c.h, c.bins, stride, c.equal):
                     n_left = criterion.size(left)
                     key = 2 * t + missing_left
                     if n_left < least or seen - n_left < least:
@@ -1271,67 +1287,56 @@ class Training:
             return None
         # With all n rows counted the estimates of the survivors are exact.
         lead = winner[1]
-        lead.best = winner
         lead.best = (winner[0], winner[2], winner[3])
-        return self._split(lead, total, seen, n)
+        return self._split(lead, stride, total, seen, n)
 
-    def _split(self, lead, total, seen, n):
+    def _split(self, lead, stride, total, seen, n):
         _, t, missing_left = lead.best
-        left = lead.left(t, missing_left, self.width)
+        left = lead.left(t, missing_left, stride)
         gain, bias, _, _ = self.criterion.describe(left, total)
         if seen < n:
             gain = max(0.0, gain - bias * (n - seen) / ((n - 1) * seen))
-        if not any(lead.h[: self.width]):  # none seen missing: such a row joins the larger side
-            missing_left = 2 * self.criterion.size(left) > seen
-        if self.regression:
-            gain = gain * (1024.0 if self.powers == 4 else 1.0)
+        if not any(lead.h[::stride]):  # none seen missing: such a row joins the larger side
+            missing_left = self.raw or 2 * self.criterion.size(left) > seen
+        if self.regression and self.width == 5:
+            gain *= 1024.0  # back to squared levels
         return Split(lead.feature, lead.cuts[t], lead.equal, missing_left, gain)
 
     # ---- Growing
 
     def _draw_rows(self, rng):
-        """The rows of one tree, in random order."""
-        pool = self.n if self.patch is None else len(self.patch)
-        size = self.sample_size
-        kind = "H" if self.n < 65536 else "I"
-        self.ops.row_type = kind
-        weights = self.weights
-        if weights is None and not self.bootstrap:
-            rows = array(kind, range(pool))
+        """Fill the front of `self.rows` with the rows of one tree, in random order."""
+        pool = len(self.patch) if self.patch else self.n
+        size, rows, weights = self.sample_size, self.rows, self.weights
+        if weights is None and self.bootstrap:
+            rng.fill(rows, pool)
+        elif weights is None:
+            for i in range(pool):
+                rows[i] = i
             rng.shuffle(rows, size)
-            rows = rows[:size]
         else:
-            rows = array(kind, bytes((2 if kind == "H" else 4) * size))
-            if weights is None:
-                rng.fill(rows, pool)
-            else:
-                total = weights[pool]
-                for i in range(size):
-                    # Without bootstrap: evenly spaced marks, so each row comes as often as its
-                    # weight says, to within one.
-                    mark = rng.below(total) if self.bootstrap else i * total // size
-                    low, high = 0, pool - 1
-                    while low < high:
-                        middle = (low + high) >> 1
-                        if weights[middle + 1] <= mark:
-                            low = middle + 1
-                        else:
-                            high = middle
-                    rows[i] = low
-                if not self.bootstrap:
-                    rng.shuffle(rows, size)
-        if self.patch is not None:
-            patch = self.patch
+            total = weights[pool]
             for i in range(size):
-                rows[i] = patch[rows[i]]
+                # Without bootstrap: evenly spaced marks, so that each row comes as often as its
+                # weight says, to within one.
+                mark = rng.below(total) if self.bootstrap else i * total // size
+                low, high = 0, pool - 1
+                while low < high:
+                    middle = (low + high) >> 1
+                    if weights[middle + 1] <= mark:
+                        low = middle + 1
+                    else:
+                        high = middle
+                rows[i] = low
+            if not self.bootstrap:
+                rng.shuffle(rows, size)
+        if self.patch:
+            for i in range(size):
+                rows[i] = self.patch[rows[i]]
         self.budget.spent.rows_read += size
-        return rows
 
     def _run(self):
         budget = self.budget
-        self.done = []  # finished trees
-        self.tree = None
-        self.importance = [0.0] * self.m
         for index in range(self.planned):
             if index and (budget.late() or budget.insertions == budget.spent.insertions):
                 break
@@ -1346,52 +1351,50 @@ class Training:
 
     def _grow(self, tree, rng):
         """Grow one tree, level by level, or best gain first if max_leaf_nodes is given."""
-        rows = tree.rows = self._draw_rows(rng)
+        self._draw_rows(rng)
+        rows = self.rows
         features = self.features[:]
-        size = len(rows)
+        size = self.sample_size
         tree.add(0, size, 0)
         self._wanted = self._demand(size, 0, RACE_ROWS)  # by nodes whose race is still to come
-        frontier = []
-        fresh = [0]
+        raced = waiting = 0
         leaves = 1
         while True:
-            for node in fresh:
-                start, end, depth = tree.start[node], tree.end[node], tree.depth[node]
-                split = None
+            while raced < len(tree.feature):
+                start, end, depth = tree.start[raced], tree.end[raced], tree.depth[raced]
                 demand = self._wanted
                 self._wanted -= self._demand(end - start, depth, RACE_ROWS)
                 if self._may_split(rows, start, end, depth):
                     split = yield from self._race(rows, start, end, rng, features, demand)
-                if split and split.gain * (end - start) / size >= self.min_impurity_decrease:
-                    frontier.append((node, split))
-                else:
-                    self._leaf(tree, node)
-            if not frontier or (self.max_leaf_nodes and leaves >= self.max_leaf_nodes):
-                break
-            place = 0
+                    if split and split.gain * (end - start) / size >= self.min_impurity_decrease:
+                        tree.decide(raced, split, self._threshold(split))
+                raced += 1
+            # Next: the first that waits to be split, or the one that gains most.
+            while waiting < raced and not tree.waits(waiting):
+                waiting += 1
+            node = waiting
             if self.max_leaf_nodes:
-                worth = [s.gain * (tree.end[node] - tree.start[node]) for node, s in frontier]
-                place = worth.index(max(worth))
-            node, split = frontier.pop(place)
+                most = -1.0
+                for i in range(waiting, raced):
+                    worth = tree.gain[i] * (tree.end[i] - tree.start[i])
+                    if tree.waits(i) and worth > most:
+                        node, most = i, worth
+            if node == raced or leaves == self.max_leaf_nodes:
+                return
             start, end, depth = tree.start[node], tree.end[node], tree.depth[node]
+            f = tree.feature[node] & FEATURE
             middle = self.ops.partition(
-                rows, start, end, self.columns[split.feature], split.goes_left()
+                rows, start, end, self.columns[f], goes_left(tree.feature[node], tree.code[node])
             )
-            least = self.min_samples_leaf
-            if middle - start < least or end - middle < least:
-                self._leaf(tree, node)  # the sample promised more than the rows hold
-                fresh = ()
+            if min(middle - start, end - middle) < self.min_samples_leaf:
+                tree.feature[node] = LEAF  # the sample promised more than the rows hold
                 continue
             leaves += 1
-            self.importance[split.feature] += split.gain * (end - start) / size
-            left = tree.add(start, middle, depth + 1)
-            right = tree.add(middle, end, depth + 1)
-            tree.split(node, split, self._threshold(split), left, right)
-            for child in (left, right):
-                self._wanted += self._demand(
-                    tree.end[child] - tree.start[child], depth + 1, RACE_ROWS
-                )
-            fresh = (left, right)
+            self.importance[f] += tree.gain[node] * (end - start) / size
+            tree.left[node] = tree.add(start, middle, depth + 1)
+            tree.right[node] = tree.add(middle, end, depth + 1)
+            self._wanted += self._demand(middle - start, depth + 1, RACE_ROWS)
+            self._wanted += self._demand(end - middle, depth + 1, RACE_ROWS)
 
     def _may_split(self, rows, start, end, depth):
         n = end - start
@@ -1415,75 +1418,50 @@ class Training:
         """Turn the rows of a node into votes: shares of `scale`, rounded so that they add up."""
         start, end = tree.start[node], tree.end[node]
         n = end - start
-        scale = self.scale()
-        votes = []
+        scale = self.grown.scale
         if self.regression:
-            y = self.y
-            total = sum([y[row] for row in tree.rows[start:end]])
-            votes.append((2 * total * scale + n * LEVELS) // (2 * n * LEVELS))
+            total = self.ops.add_up(self.rows, start, end, self.y)
+            votes = [(2 * total * scale + n * LEVELS) // (2 * n * LEVELS)]
         else:
-            counts = [0] * self.width
-            self.ops.tally(tree.rows, start, end, self.y, counts)
+            votes = [0] * self.width
+            self.ops.tally(self.rows, start, end, self.y, votes)
             total = before = 0
-            for c in counts:
-                total += c
+            for k, count in enumerate(votes):
+                total += count
                 upto = (2 * total * scale + n) // (2 * n)
-                votes.append(upto - before)
+                votes[k] = upto - before
                 before = upto
-        tree.leaf(node, votes)
-
-    def scale(self):
-        """Votes of a leaf: as many as let all trees' sums stay exact in float32."""
-        return min(LEVELS, 16777215 // self.n_trees)
+        tree.feature[node] = LEAF
+        tree.votes.extend(array("H", votes))
+        tree.right[node] = len(tree.votes) // len(votes)
 
     def _close(self):
         """Finish the tree in hand: what is neither split nor leaf becomes a leaf."""
         tree = self.tree
         if tree is None:
             return
-        if tree.rows is None:
-            tree.rows = self._draw_rows(Rng(self.seed, len(self.done) + 1))
-            tree.add(0, len(tree.rows), 0)
+        if not tree.feature:  # stopped before it began
+            self._draw_rows(Rng(self.seed, len(self.grown) + 1))
+            tree.add(0, self.sample_size, 0)
         for node in range(len(tree.feature)):
-            if tree.feature[node] == LEAF and tree.right[node] == 0:
+            if not tree.left[node]:
                 self._leaf(tree, node)
-        tree.rows = tree.start = tree.end = tree.depth = None
-        self.done.append(tree)
-        self.tree = None
+        self.tree = tree.start = tree.end = tree.depth = tree.code = tree.gain = None
+        self.grown.add_tree(tree)
 
     def forest(self):
-        """The forest so far. The tree in hand is closed where it stands."""
+        """The forest so far. The tree in hand is closed where it stands, and training is over."""
         if self._steps is not None:
             self._steps.close()
             self._steps = None
-            if not hasattr(self, "done"):
-                self.done = []
-                self.importance = [0.0] * self.m
-                self.tree = Tree()
+            if not self.grown:
+                self.tree = self.tree or Tree()
             self._close()
             self.budget.late()
-        forest = Forest()
-        forest.kind = self.kind
-        forest.criterion = self.criterion.name
-        forest.splitter = self.splitter
-        forest.engine = self.ops.name
-        forest.seed = self.seed
-        forest.names = self.names
-        forest.categories = self.categories
-        forest.classes = self.classes
-        forest.scale = self.scale()
-        forest.spent = self.budget.spent
-        forest.limit = self.budget.insertions
-        if self.regression:
-            forest.low, forest.span = self.low, self.span
+            self.columns = self.rows = self.y = None
+        forest = self.grown
         total = sum(self.importance)
-        forest.importances = [
-            int(v / total * 1000000 + 0.5) if total > 0 else 0 for v in self.importance
-        ]
-        wide = sum([len(tree.feature) for tree in self.done]) > 65535
-        forest.right = array("I" if wide else "H")
-        for tree in self.done:
-            tree.emit(forest)
+        forest.importances = [int(v / (total or 1) * 1000000 + 0.5) for v in self.importance]
         forest.prepare()
         return forest
 
@@ -1511,62 +1489,58 @@ class Tree:
     """One tree while it grows: nodes in the order they were made."""
 
     def __init__(self):
-        self.rows = None
-        self.start = array("I")
-        self.end = array("I")
+        self.start = array("I")  # its rows: from here ...
+        self.end = array("I")  # ... to here
         self.depth = array("H")
         self.feature = array("H")
+        self.code = array("B")
         self.threshold = array("f")
-        self.left = array("I")
+        self.gain = array("f")
+        self.left = array("I")  # 0: not split
         self.right = array("I")  # of a leaf: one more than the place of its votes
-        self.votes = []
+        self.votes = array("H")
 
     def add(self, start, end, depth):
+        """A new node, undecided; returns its place."""
         self.start.append(start)
         self.end.append(end)
         self.depth.append(depth)
         self.feature.append(LEAF)
+        self.code.append(0)
         self.threshold.append(0.0)
+        self.gain.append(0.0)
         self.left.append(0)
         self.right.append(0)
         return len(self.feature) - 1
 
-    def split(self, node, split, threshold, left, right):
-        self.feature[node] = (
-            split.feature
-            | (EQUAL if split.equal else 0)
-            | (MISSING_LEFT if split.missing_left else 0)
-        )
+    def decide(self, node, split, threshold):
+        """Note how a node will be split, when its turn comes."""
+        flags = (EQUAL if split.equal else 0) | (MISSING_LEFT if split.missing_left else 0)
+        self.feature[node] = split.feature | flags
+        self.code[node] = split.code
         self.threshold[node] = threshold
-        self.left[node] = left
-        self.right[node] = right
+        self.gain[node] = split.gain
 
-    def leaf(self, node, votes):
-        self.votes.append(array("H", votes))
-        self.right[node] = len(self.votes)
-
-    def emit(self, forest):
-        """Append this tree to a forest in preorder: a left child is the next node."""
-        forest.roots.append(len(forest.feature))
-        stack = [(0, -1)]
-        while stack:
-            node, parent = stack.pop()
-            here = len(forest.feature)
-            if parent >= 0:
-                forest.right[parent] = here
-            forest.feature.append(self.feature[node])
-            forest.threshold.append(self.threshold[node])
-            if self.feature[node] == LEAF:
-                votes = self.votes[self.right[node] - 1]
-                forest.right.append(len(forest.votes) // len(votes))
-                forest.votes.extend(votes)
-            else:
-                forest.right.append(0)
-                stack.append((self.right[node], here))
-                stack.append((self.left[node], -1))
+    def waits(self, node):
+        """Whether it is decided how to split this node, and not done yet."""
+        return self.feature[node] != LEAF and not self.left[node]
 
 
 # ---- Prediction and the model file ------------------------------------------------------------
+
+
+HEADER = (  # key in the model file, attribute of the forest
+    ("kind", "kind"),
+    ("criterion", "criterion"),
+    ("splitter", "splitter"),
+    ("seed", "seed"),
+    ("features", "names"),
+    ("categories", "categories"),
+    ("classes", "classes"),
+    ("importances", "importances"),
+    ("budget", "limit"),
+    ("scale", "scale"),
+)
 
 
 class Forest:
@@ -1599,10 +1573,40 @@ class Forest:
         ]
         self.all_numbers = all([p is None for p in self.places])
         # Thresholds rounded down: the same for a row of whole numbers, and no float to allocate.
-        self.cut = array("i", [math.floor(max(-MASK, min(MASK, t))) for t in self.threshold])
+        self.cut = array("i", self.right)
+        for i, t in enumerate(self.threshold):
+            self.cut[i] = math.floor(max(-MASK, min(MASK, t)))
 
     def __len__(self):
         return len(self.roots)
+
+    def add_tree(self, tree):
+        """Append a grown tree in preorder: a left child is the node after its parent."""
+        width = 1 if self.classes is None else len(self.classes)
+        before = len(self.votes) // width
+        here = len(self.feature)
+        if here + len(tree.feature) > 65535:
+            self.right = array("I", self.right)
+        self.roots.append(here)
+        _tidy()
+        self.votes.extend(tree.votes)
+        self.feature.extend(tree.feature)
+        self.threshold.extend(tree.threshold)
+        for _ in tree.feature:
+            self.right.append(0)
+        stack = [(0, -1)]
+        while stack:
+            node, parent = stack.pop()
+            if parent >= 0:
+                self.right[parent] = here
+            self.feature[here] = tree.feature[node]
+            self.threshold[here] = tree.threshold[node]
+            if tree.feature[node] == LEAF:
+                self.right[here] = before + tree.right[node] - 1
+            else:
+                stack.append((tree.right[node], here))
+                stack.append((tree.left[node], -1))
+            here += 1
 
     def encode(self, row):
         """A row as the float32 numbers that trees compare: categories become their codes."""
@@ -1702,35 +1706,26 @@ class Forest:
 
     def pieces(self):
         """The parts of the model's JSON text, in order, without the checksum."""
-        kinds = [
-            '"number"' if kinds is None else "[" + ",".join([_text(v) for v in kinds]) + "]"
-            for kinds in self.categories
-        ]
-        yield f'{{"format":"edgeforest","version":{VERSION},"kind":"{self.kind}",'
-        yield f'"criterion":"{self.criterion}","splitter":"{self.splitter}","seed":{self.seed},'
-        yield '"features":[' + ",".join([_text(name) for name in self.names]) + "],"
-        yield '"values":[' + ",".join(kinds) + "],"
-        if self.regression:
-            yield '"classes":null,"range":"' + _pack(array("f", [self.low, self.span]), 4) + '",'
-        else:
-            yield '"classes":[' + ",".join([_text(v) for v in self.classes]) + "],"
-        yield f'"importances":{json.dumps(self.importances)},'.replace(" ", "")
-        yield f'"spent":{{"insertions":{self.spent.insertions},"rows_read":{self.spent.rows_read},'
-        yield f'"rounds":{self.spent.rounds}}},"budget":{_text(self.limit)},"scale":{self.scale},'
+        yield f'{{"format":"edgeforest","version":{VERSION}'
+        for key, name in HEADER:
+            yield f',"{key}":{_text(getattr(self, name))}'
+        spent = self.spent
+        yield f',"spent":{_text([spent.insertions, spent.rows_read, spent.rounds])}'
         wide = 4 if len(self.feature) > 65535 else 2
-        yield f'"trees":{len(self.roots)},"nodes":{len(self.feature)},"wide":{wide},'
+        yield f',"wide":{wide}'
         for name, values, size in (
+            ("range", array("f", (self.low, self.span)), 4),
             ("roots", self.roots, 4),
             ("feature", self.feature, 2),
             ("threshold", self.threshold, 4),
             ("right", self.right, wide),
             ("votes", self.votes, 2),
         ):
-            yield f'"{name}":"'
+            yield f',"{name}":"'
             step = 384 // size  # a multiple of three bytes, so that pieces of base64 join
             for at in range(0, len(values), step):
                 yield _pack(values[at : at + step], size)
-            yield '",'
+            yield '"'
 
     def write(self, stream):
         """Write the model as JSON to an open stream, piece by piece."""
@@ -1738,7 +1733,7 @@ class Forest:
         for piece in self.pieces():
             crc = _crc32(piece.encode(), crc)
             stream.write(piece)
-        stream.write(f'"crc32":"{crc >> 16:04x}{crc & 65535:04x}"}}')
+        stream.write(f',"crc32":"{crc >> 16:04x}{crc & 65535:04x}"}}')
 
     def to_json(self):
         """The model as compact JSON."""
@@ -1781,7 +1776,7 @@ def load(source):
     if isinstance(text, str):
         text = text.encode()
     text = bytes(text).strip()
-    at = text.rfind(b'"crc32":"')
+    at = text.rfind(b',"crc32":"')
     if text[:22] != b'{"format":"edgeforest"' or text[22:23] != b",":
         raise ValueError("this is not an EdgeForest model; give a file that Forest.save wrote")
     version = text[33 : text.find(b",", 33)]
@@ -1790,10 +1785,10 @@ def load(source):
             f"model format {bytes(version[:9])} is not known to this release, which reads "
             f"{VERSION}; install a newer edgeforest"
         )
-    if at < 0 or text[at + 17 :] != b'"}':
+    if at < 0 or text[at + 18 :] != b'"}':
         raise ValueError("the model is cut short; copy the file again")
     crc = _crc32(text[:at], 0)
-    if text[at + 9 : at + 17] != b"%04x%04x" % (crc >> 16, crc & 65535):
+    if text[at + 10 : at + 18] != b"%04x%04x" % (crc >> 16, crc & 65535):
         raise ValueError("the model was altered: its checksum does not fit; copy the file again")
     try:
         return _from_json(json.loads(text))
@@ -1803,20 +1798,10 @@ def load(source):
 
 def _from_json(model):
     forest = Forest()
-    forest.kind = model["kind"]
-    forest.criterion = model["criterion"]
-    forest.splitter = model["splitter"]
-    forest.seed = model["seed"]
-    forest.names = model["features"]
-    forest.categories = [None if kinds == "number" else kinds for kinds in model["values"]]
-    forest.classes = model["classes"]
-    forest.importances = model["importances"]
-    forest.scale = model["scale"]
-    forest.limit = model["budget"]
-    spent = model["spent"]
-    forest.spent = Spent(spent["insertions"], spent["rows_read"], spent["rounds"])
-    if forest.classes is None:
-        forest.low, forest.span = _unpack(model["range"], "f")
+    for key, name in HEADER:
+        setattr(forest, name, model[key])
+    forest.spent = Spent(*model["spent"])
+    forest.low, forest.span = _unpack(model["range"], "f")
     forest.roots = _unpack(model["roots"], "I")
     forest.feature = _unpack(model["feature"], "H")
     forest.threshold = _unpack(model["threshold"], "f")
@@ -1886,20 +1871,14 @@ def _text(value):
     """A value of the header as JSON, the same on every platform."""
     if value is None:
         return "null"
-    if value is True:
-        return "true"
-    if value is False:
-        return "false"
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "[" + ",".join([_text(v) for v in value]) + "]"
     if not isinstance(value, str):
         return repr(value)
-    out = []
-    for c in value:
-        if c in '"\\':
-            c = "\\" + c
-        elif ord(c) < 32:
-            c = "\\u%04x" % ord(c)
-        out.append(c)
-    return '"' + "".join(out) + '"'
+    value = value.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join([c if ord(c) > 31 else "\\u%04x" % ord(c) for c in value]) + '"'
 
 
 # ---- Reading what the user gave ---------------------------------------------------------------
@@ -1912,45 +1891,43 @@ def _plain(v):
     return None if v is None or v != v else v
 
 
-def _category(X, i, f, m, flat):
-    return _plain(X[i * m + f] if flat else X[i][f])
-
-
-def _shape(X, n_features):
-    """Rows, features, and whether X is one flat buffer of rows."""
+def _shape(X, n_features, by_column):
+    """Rows, features, and a function from row and feature to the value there."""
     n = len(X)
     if n == 0:
         raise ValueError("no rows to train on; give at least one")
-    flat = n_features is not None
-    if flat:
-        if n % n_features:
-            raise ValueError(f"a flat buffer of {n} values does not hold rows of {n_features}")
-        n //= n_features
-        m = n_features
+    m = n_features
+    if m is not None:
+        _between("n_features", m, 1, FEATURE)
+    if by_column:
+        m = n
+        n = len(X[0])
+    elif m is not None:
+        if n % m:
+            raise ValueError(f"a flat buffer of {n} values does not hold rows of {m}")
+        n //= m
+        return n, m, lambda i, f: X[i * m + f]
+    elif hasattr(X[0], "__len__"):
+        m = len(X[0])
     else:
-        try:
-            m = len(X[0])
-        except TypeError:
-            raise TypeError("X must be rows of values, or flat with n_features given") from None
-        for i, row in enumerate(X):
-            if len(row) != m:
-                raise ValueError(f"row {i} has {len(row)} values, row 0 has {m}; rows must be alike")
-    if not 1 <= m <= FEATURE:
-        raise ValueError(f"rows must have 1 to {FEATURE} features, got {m}")
-    if n > MASK:
-        raise ValueError(f"at most {MASK} rows, got {n}")
-    return n, m, flat
+        raise TypeError("X must be rows of values, or flat with n_features given")
+    for i, line in enumerate(X):
+        if len(line) != (n if by_column else m):
+            what = "column" if by_column else "row"
+            raise ValueError(f"{what} {i} has {len(line)} values, {what} 0 has {len(X[0])}")
+    if not 1 <= m <= FEATURE or not 1 <= n <= MASK:
+        raise ValueError(f"X must have 1 to {MASK} rows of 1 to {FEATURE} values, got {n} of {m}")
+    return n, m, (lambda i, f: X[f][i]) if by_column else (lambda i, f: X[i][f])
 
 
-def _sample_size(n, max_samples, max_depth):
-    """Rows that a tree draws. By default all, but no more than its leaves can put to use."""
-    if max_samples is None:
-        return min(n, max(16384, 512 << max_depth)) if max_depth <= 10 else n
-    if isinstance(max_samples, float):
-        _share("max_samples", max_samples, 1e-9, 1.0)
-        return max(1, int(max_samples * n))
-    _whole("max_samples", max_samples, 1, MASK)
-    return min(n, max_samples)
+def _part(name, value, whole):
+    """How many that is: a whole number, or a share of `whole` if it is a float."""
+    if isinstance(value, float):
+        _between(name, value, 1e-9, 1.0)
+        value = int(value * whole)
+    else:
+        _between(name, value, 1, MASK)
+    return max(1, min(whole, value))
 
 
 def _one_of(name, value, allowed):
@@ -1958,17 +1935,11 @@ def _one_of(name, value, allowed):
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def _whole(name, value, low, high):
-    if hasattr(value, "__index__") and not isinstance(value, int):
-        value = value.__index__()
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if not low <= value <= high:
-        raise ValueError(f"{name} must be from {low} to {high}, got {value}")
-
-
-def _share(name, value, low, high):
-    if isinstance(value, bool) or not _is_number(value):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+def _between(name, value, low, high):
+    """Refuse what is not a number of the kind of `low`, from low to high."""
+    whole = isinstance(low, int)
+    if isinstance(value, bool) or not hasattr(value, "__index__" if whole else "__float__"):
+        if not isinstance(value, int if whole else (int, float)):  # MicroPython's have neither
+            raise TypeError(f"{name} must be a {'whole ' if whole else ''}number, got {value!r}")
     if not low <= value <= high:
         raise ValueError(f"{name} must be from {low} to {high}, got {value}")
