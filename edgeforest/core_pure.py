@@ -1711,20 +1711,19 @@ class Forest:
             yield f',"{key}":{_text(getattr(self, name))}'
         spent = self.spent
         yield f',"spent":{_text([spent.insertions, spent.rows_read, spent.rounds])}'
-        wide = 4 if len(self.feature) > 65535 else 2
-        yield f',"wide":{wide}'
-        for name, values, size in (
-            ("range", array("f", (self.low, self.span)), 4),
-            ("roots", self.roots, 4),
-            ("feature", self.feature, 2),
-            ("threshold", self.threshold, 4),
-            ("right", self.right, wide),
-            ("votes", self.votes, 2),
+        wide = len(self.feature) > 65535
+        yield f',"wide":{_text(wide)}'
+        for name, values, code in (
+            ("range", (self.low, self.span), "f"),
+            ("roots", self.roots, "I"),
+            ("feature", self.feature, "H"),
+            ("threshold", self.threshold, "f"),
+            ("right", self.right, "I" if wide else "H"),
+            ("votes", self.votes, "H"),
         ):
             yield f',"{name}":"'
-            step = 384 // size  # a multiple of three bytes, so that pieces of base64 join
-            for at in range(0, len(values), step):
-                yield _pack(values[at : at + step], size)
+            for at in range(0, len(values), 12):  # 24 or 48 bytes: pieces of base64 that join
+                yield _pack(values, code, at, 12)
             yield '"'
 
     def write(self, stream):
@@ -1805,7 +1804,7 @@ def _from_json(model):
     forest.roots = _unpack(model["roots"], "I")
     forest.feature = _unpack(model["feature"], "H")
     forest.threshold = _unpack(model["threshold"], "f")
-    forest.right = _unpack(model["right"], "I" if model["wide"] == 4 else "H")
+    forest.right = _unpack(model["right"], "I" if model["wide"] else "H")
     forest.votes = _unpack(model["votes"], "H")
     forest.prepare()
     _check(forest)
@@ -1833,17 +1832,22 @@ def _check(forest):
         raise ValueError("the model is damaged inside; train or copy it again")
 
 
-def _pack(values, size):
-    """Little-endian base64 of an array."""
-    code = {2: "H", 4: "I"}[size]
-    data = b"".join([struct.pack("<f" if isinstance(v, float) else "<" + code, v) for v in values])
+def _pack(values, code, start, count):
+    """Little-endian base64 of a part of an array."""
+    size = struct.calcsize("<" + code)
+    count = min(count, len(values) - start)
+    data = bytearray(size * count)
+    for i in range(count):
+        struct.pack_into("<" + code, data, size * i, values[start + i])
     return b2a_base64(data).decode().strip()
 
 
 def _unpack(text, code):
-    data = a2b_base64(text)
-    size = 2 if code == "H" else 4
-    return array(code, [struct.unpack_from("<" + code, data, i)[0] for i in range(0, len(data), size)])
+    data = a2b_base64(text.encode())
+    values = array(code)
+    for i in range(0, len(data), struct.calcsize("<" + code)):
+        values.append(struct.unpack_from("<" + code, data, i)[0])
+    return values
 
 
 def _crc32(data, crc):
