@@ -787,9 +787,15 @@ class Training:
         if max_samples is None:  # all, but no more than the leaves of the tree can put to use
             max_samples = max(16384, 512 << max_depth) if self.max_depth <= 10 else drawable
         self.sample_size = _part("max_samples", max_samples, drawable)
-        self._refuse_if_too_big()
         wanted = self.sample_size if self.bootstrap or self.weights else drawable
-        self.rows = array("H" if self.n < 65536 else "I", range(wanted))
+        self.rows = range(wanted)
+        self.X = X
+        if budget.bytes is not None and self.working_bytes(0, 3) > budget.bytes:
+            raise ValueError(
+                f"training needs at least {self.working_bytes(0, 3)} bytes of working memory, "
+                f"the budget is {budget.bytes}; use fewer rows or features"
+            )
+        self.rows = array("H" if self.n < 65536 else "I", self.rows)
         self._read_rows(X, rng)
         self._plan_trees()
         self.tree = None  # the one that grows
@@ -968,40 +974,40 @@ class Training:
             values.append(x)
         return values
 
-    def _refuse_if_too_big(self):
-        if self.budget.bytes is not None and self.working_bytes() > self.budget.bytes:
-            raise ValueError(
-                f"training needs {self.working_bytes()} bytes of working memory, the budget is "
-                f"{self.budget.bytes}; use fewer rows, fewer trees or a smaller max_depth"
-            )
+    def working_bytes(self, nodes=0, growing=0):
+        """The memory that training takes above the data, at most.
 
-    def working_bytes(self):
-        """An upper bound of the memory that training takes above the data, known beforehand."""
-        word = struct.calcsize("P")
-        boxed = 24 if word == 8 else 12  # a number in a list, beside its slot
-        n, size = self.n, self.sample_size
-        row_bytes = 2 if n < 65536 else 4
-        nodes = 2 * size // self.min_samples_leaf
-        if self.max_depth < 30:
-            nodes = min(nodes, 2 << self.max_depth)
-        if self.max_leaf_nodes:
-            nodes = min(nodes, 2 * self.max_leaf_nodes)
-        codes = n * self.m + self.m * (256 * 4 + 16 * word)
-        labels = n * (self.y_bytes() + (4 if self.weights else 0))
-        if self.patch:
-            labels += len(self.patch) * 4
-        reading = n * (4 + word + boxed)  # one column of numbers while it is encoded
-        drawing = 2 * size * row_bytes + 2048 * (word + boxed)
-        cells = (self.n_bins + 2) * self.width
-        racing = self.max_features * (cells + 256 + 40) * word + cells * boxed * self.max_features
-        racing += EXACT_BELOW * 4 * (word + boxed) + 6 * self.width * (word + boxed)
-        growing = nodes * (8 * word + 5 * boxed)
-        votes = 1 if self.regression else self.width
-        forest = self.n_trees * (nodes * 12 + (nodes // 2 + 1) * votes * 2)
-        return codes + labels + max(reading, drawing + racing + growing) + 2 * forest + 4096
+        With that many nodes in finished trees, and in the tree that grows.
+        """
+        item = word = struct.calcsize("P")  # an item of a list ...
+        if not hasattr(gc, "mem_free"):
+            item *= 4  # ... and the object that it points to
+        n, width = self.n, self.width
+        columns = n * self.m + 1100 * self.m
+        reading = n * (item + 4) + 2 * min(n, EDGE_ROWS) * item  # one column, while it is encoded
+        if self.raw:
+            columns = 0 if isinstance(self.X, (list, tuple)) else n * self.m
+            reading = 0
+        labels = n * (item + word)  # while they are read
+        held = 2 * n + len(self.rows) * 4 + 8 * self.m * item
+        if self.weights or self.patch:
+            held += 8 * n
+            labels += n * item
+        bins = self.n_bins + 2
+        for kinds in self.categories:
+            if kinds is not None:
+                bins = 256
+        racing = self.max_features * (bins * width * item + 600 + 20 * item)
+        racing += 200 * item + 40 * width * item + 4000
+        node = 20 + (1 if self.regression else width)
+        return (
+            columns + held + max(labels, reading, racing) + nodes * node + growing * (node + 36)
+        )
 
-    def y_bytes(self):
-        return 2 if self.regression or self.width > 255 else 1
+    def _has_room(self, more):
+        """Whether the budget in bytes has room for the tree in hand with that many nodes."""
+        room = self.budget.bytes
+        return room is None or self.working_bytes(len(self.grown.feature), more) <= room
 
     # ---- Sharing out the budget
 
@@ -1338,7 +1344,11 @@ class Training:
     def _run(self):
         budget = self.budget
         for index in range(self.planned):
-            if index and (budget.late() or budget.insertions == budget.spent.insertions):
+            if index and (
+                budget.late()
+                or budget.insertions == budget.spent.insertions
+                or not self._has_room(3)
+            ):
                 break
             if budget.insertions is not None:
                 share = budget.insertions * (index + 1) // self.planned
@@ -1380,6 +1390,8 @@ class Training:
                     if tree.waits(i) and worth > most:
                         node, most = i, worth
             if node == raced or leaves == self.max_leaf_nodes:
+                return
+            if not self._has_room(raced + 2):
                 return
             start, end, depth = tree.start[node], tree.end[node], tree.depth[node]
             f = tree.feature[node] & FEATURE
@@ -1458,7 +1470,7 @@ class Training:
                 self.tree = self.tree or Tree()
             self._close()
             self.budget.late()
-            self.columns = self.rows = self.y = None
+            self.X = self.cell = self.columns = self.rows = self.y = None
         forest = self.grown
         total = sum(self.importance)
         forest.importances = [int(v / (total or 1) * 1000000 + 0.5) for v in self.importance]
