@@ -140,23 +140,18 @@ class Budget:
     """
 
     def __init__(self, insertions=None, seconds=None, bytes=None):
-        for name, value in (("insertions", insertions), ("bytes", bytes), ("seconds", seconds)):
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(
-                value, (int, float) if name == "seconds" else int
-            ):
-                raise TypeError(
-                    f"budget in {name} must be a whole number, got {value!r}; leave it out for no limit"
-                )
-            if not value >= (0 if name == "seconds" else 1):
-                raise ValueError(
-                    f"budget must be at least 1 in {name}, got {value}; leave it out for no limit"
-                )
+        for name, value, low in (
+            ("insertions", insertions, 1),
+            ("seconds", seconds, 0.001),
+            ("bytes", bytes, 1),
+        ):
+            if value is not None:
+                _between("budget in " + name, value, low, 1e300, "; leave it out for no limit")
         self.insertions = insertions
         self.seconds = seconds
         self.bytes = bytes
-        self.ceiling = insertions  # what the tree that is growing may bring the total to
+        self.ceiling = insertions  # what the tree that is growing may bring the total to ...
+        self.until = seconds  # ... and the time at which it has to stop
         self.spent = Spent()
         self._last = _ticks()
 
@@ -177,7 +172,7 @@ class Budget:
         passed = time.ticks_diff(now, self._last) if hasattr(time, "ticks_diff") else now - self._last
         self._last = now
         self.spent.seconds += passed / 1000
-        return self.seconds is not None and self.spent.seconds >= self.seconds
+        return self.until is not None and self.spent.seconds >= self.until
 
     def take(self, rows, width):
         """Ask for `rows` rows of `width` insertions each; pays for and returns as many as fit."""
@@ -1342,18 +1337,16 @@ class Training:
         self.budget.spent.rows_read += size
 
     def _run(self):
-        budget = self.budget
-        for index in range(self.planned):
-            if index and (
-                budget.late()
-                or budget.insertions == budget.spent.insertions
-                or not self._has_room(3)
-            ):
-                break
+        budget, planned = self.budget, self.planned
+        for index in range(planned):
             if budget.insertions is not None:
-                share = budget.insertions * (index + 1) // self.planned
-                share -= budget.insertions * index // self.planned
+                share = budget.insertions * (index + 1) // planned
+                share -= budget.insertions * index // planned
                 budget.ceiling = budget.spent.insertions + share
+            if budget.seconds is not None:
+                budget.until = budget.seconds * (index + 1) / planned
+            if index and (budget.left() == 0 or budget.late() or not self._has_room(3)):
+                continue  # its share is gone: used up by the trees before it
             self.tree = Tree()
             yield from self._grow(self.tree, Rng(self.seed, index + 1))
             self._close()
@@ -1716,8 +1709,7 @@ class Forest:
         """Mean decrease in impurity by feature, summing to one."""
         return [v / 1000000 for v in self.importances]
 
-    def pieces(self):
-        """The parts of the model's JSON text, in order, without the checksum."""
+    def _pieces(self):
         yield f'{{"format":"edgeforest","version":{VERSION}'
         for key, name in HEADER:
             yield f',"{key}":{_text(getattr(self, name))}'
@@ -1738,38 +1730,42 @@ class Forest:
                 yield _pack(values, code, at, 12)
             yield '"'
 
-    def write(self, stream):
-        """Write the model as JSON to an open stream, piece by piece."""
+    def text(self):
+        """The model as compact JSON, piece by piece; the last one holds the checksum."""
         crc = 0
-        for piece in self.pieces():
+        for piece in self._pieces():
             crc = _crc32(piece.encode(), crc)
-            stream.write(piece)
-        stream.write(f',"crc32":"{crc >> 16:04x}{crc & 65535:04x}"}}')
+            yield piece
+        yield f',"crc32":"{crc >> 16:04x}{crc & 65535:04x}"}}'
 
     def to_json(self):
         """The model as compact JSON."""
-        text = _Text()
-        self.write(text)
-        return "".join(text.parts)
+        return "".join(self.text())
+
+    def write(self, stream):
+        """Write the model to an open text stream."""
+        for piece in self.text():
+            stream.write(piece)
 
     def save(self, path):
         """Write the model to a file; the old file stays whole until the new one is complete."""
-        with open(path + ".part", "w") as stream:
-            self.write(stream)
-            stream.write("\n")
+        part = path + ".part"
         try:
-            os.rename(path + ".part", path)
+            with open(part, "wb") as stream:
+                for piece in self.text():
+                    stream.write(piece.encode())
+                stream.write(b"\n")
+        except Exception:
+            os.remove(part)
+            raise
+        if hasattr(os, "replace"):
+            os.replace(part, path)
+            return
+        try:
+            os.rename(part, path)
         except OSError:  # FAT on a board does not rename over a file
             os.remove(path)
-            os.rename(path + ".part", path)
-
-
-class _Text:
-    def __init__(self):
-        self.parts = []
-
-    def write(self, part):
-        self.parts.append(part)
+            os.rename(part, path)
 
 
 def load(source):
@@ -1951,11 +1947,14 @@ def _one_of(name, value, allowed):
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def _between(name, value, low, high):
+def _between(name, value, low, high, advice=""):
     """Refuse what is not a number of the kind of `low`, from low to high."""
     whole = isinstance(low, int)
-    if isinstance(value, bool) or not hasattr(value, "__index__" if whole else "__float__"):
-        if not isinstance(value, int if whole else (int, float)):  # MicroPython's have neither
-            raise TypeError(f"{name} must be a {'whole ' if whole else ''}number, got {value!r}")
+    fits = hasattr(value, "__index__" if whole else "__float__")  # NumPy's numbers too
+    if isinstance(value, bool) or not (fits or isinstance(value, int if whole else (int, float))):
+        raise TypeError(
+            f"{name} must be a {'whole ' if whole else ''}number, got {value!r}{advice}"
+        )
     if not low <= value <= high:
-        raise ValueError(f"{name} must be from {low} to {high}, got {value}")
+        upto = f"from {low} to {high}" if high < 1e300 else f"at least {low}"
+        raise ValueError(f"{name} must be {upto}, got {value}{advice}")

@@ -1,0 +1,884 @@
+"""The command line: what it reads, prints and writes, and how it refuses."""
+
+import argparse
+import csv
+import gzip
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import edgeforest
+from edgeforest import cli, demo
+from edgeforest.tables import TableError, prepare, read_table
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """A sensor log of 1,500 rows."""
+    path = tmp_path_factory.mktemp("log") / "log.csv"
+    write(path, [demo.COLUMNS, *demo.sample_log(1500, seed=3)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(log):
+    """A forest that tells the activity, trained through the command line."""
+    path = log.parent / "model.json"
+    code = cli.main(
+        [
+            "train",
+            str(log),
+            "--target",
+            "activity",
+            "--budget",
+            "30k",
+            "--trees",
+            "5",
+            "--out",
+            str(path),
+        ]
+    )
+    assert code == 0
+    return path
+
+
+def write(path, rows, separator=","):
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, delimiter=separator, lineterminator="\n").writerows(rows)
+
+
+def table(tmp_path, text, name="log.csv"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def numbers(n, bad=None, column="x"):
+    """A small table whose target is learnt from x; `bad` maps a row to what x holds there."""
+    lines = [f"{column},y"]
+    for i in range(n):
+        lines.append(f"{(bad or {}).get(i, i)},{'high' if i >= n // 2 else 'low'}")
+    return "\n".join(lines) + "\n"
+
+
+def refused(capsys, *arguments):
+    """The sentence with which a command is refused."""
+    capsys.readouterr()
+    assert cli.main([str(a) for a in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("edgeforest: ")
+    assert err.count("\n") == 1, "an error is one line"
+    assert "Traceback" not in out + err
+    return err.removeprefix("edgeforest: ").rstrip()
+
+
+# ---- train
+
+
+def test_train_reports_what_was_read_spent_and_reached(log, tmp_path, capsys):
+    out = tmp_path / "model.json"
+    arguments = ["train", str(log), "--target", "activity", "--budget", "30k", "--trees", "5"]
+    assert cli.main([*arguments, "--out", str(out)]) == 0
+    text, err = capsys.readouterr()
+    assert err == "", "no progress where nobody watches"
+    assert "1,500 rows, 6 features" in text
+    assert "5 numbers: temperature, humidity, light, co2, vibration" in text
+    assert "1 categorical: window (3 values)" in text
+    assert "left out: time (text, 1,500 distinct values)" in text
+    assert re.search(r"missing: \d+ values \(\d\.\d%\), most in \w+ \(\d+\)", text)
+    assert re.search(r"target +activity: 3 classes, empty \(\d\d%\)", text)
+    forest = edgeforest.load(str(out))
+    assert 0 < forest.spent.insertions <= 30_000
+    assert f"{forest.spent.insertions:,} of 30,000 insertions" in text
+    assert f"{len(forest)} trees, {len(forest.feature):,} nodes" in text
+    assert "on 300 held-out rows" in text
+    assert f"{out}, {out.stat().st_size / 1000:.1f} kB" in text
+    accuracy = float(re.search(r"accuracy (\d\.\d+)", text)[1])
+    naive = float(re.search(r"(\d\.\d+) by always guessing 'empty'", text)[1])
+    assert naive < accuracy <= 1
+    bars = re.findall(r"^\s*(?:important)?\s+(\w+) +(0\.\d+) +(#*)$", text, re.MULTILINE)
+    assert len(bars) == 5
+    assert [len(bar) for _, _, bar in bars] == sorted((len(b) for _, _, b in bars), reverse=True)
+    best = max(zip(forest.feature_importances, forest.names, strict=True))[1]
+    assert bars[0][0] == best
+
+
+def test_same_seed_same_model_other_seed_other_model(log, tmp_path):
+    def trained(seed):
+        out = tmp_path / f"{len(list(tmp_path.iterdir()))}.json"
+        common = ["--budget", "10k", "--trees", "3", "--out", str(out), "--seed", str(seed)]
+        assert cli.main(["train", str(log), "--target", "activity", *common]) == 0
+        return out.read_bytes()
+
+    assert trained(1) == trained(1) != trained(2)
+
+
+def test_held_out_rows_are_not_trained_on(log, monkeypatch):
+    given = []
+
+    class Spy(edgeforest.Training):
+        def __init__(self, X, y, **options):
+            given.extend(zip(X, y, strict=True))
+            super().__init__(X, y, **options)
+
+    monkeypatch.setattr(edgeforest, "Training", Spy)
+    data = prepare(read_table(str(log)), "activity")
+    fitted = cli.fit(data, test_share=0.25, seed=5, progress=cli.Progress(), budget=5000, n_trees=2)
+    assert len(fitted.held_out) == 375
+    assert len(given) == 1125
+    rows = Counter(map(repr, zip(data.rows, data.y, strict=True)))
+    held_out = Counter(repr((data.rows[i], data.y[i])) for i in fitted.held_out)
+    assert rows - held_out == Counter(map(repr, given))
+    spread = [i // 375 for i in fitted.held_out]
+    assert min(Counter(spread).values()) > 50, "from all over the log, not from one end"
+    right = sum(fitted.forest.predict(data.rows[i]) == data.y[i] for i in fitted.held_out)
+    assert fitted.score.words("")[0].startswith(f"accuracy {right / 375:.3f}")
+
+
+def test_no_rows_held_out_on_request(log, capsys):
+    arguments = ["train", str(log), "--target", "activity", "--test-share", "0", "--budget", "5k"]
+    assert cli.main(arguments) == 0
+    text = capsys.readouterr().out
+    assert "none, since no held-out rows" in text
+    assert "accuracy" not in text
+    assert "give --out model.json to keep" in text
+
+
+def test_a_budget_too_small_for_the_trees_is_said(log, capsys):
+    assert cli.main(["train", str(log), "--target", "activity", "--budget", "2k"]) == 0
+    text = capsys.readouterr().out
+    assert "20 trees asked for, the budget did not reach further" in text.replace(
+        "\n" + " " * 11, " "
+    )
+
+
+def test_regression_beside_the_mean(tmp_path, capsys):
+    path = table(tmp_path, "a,b,y\n" + "".join(f"{i},{i % 7},{i * 0.5}\n" for i in range(400)))
+    out = tmp_path / "model.json"
+    assert cli.main(["train", path, "--target", "y", "--trees", "5", "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "y: numbers from 0 to 199.5, mean 99.75" in text
+    error = float(re.search(r"mean squared error ([\d.]+) on 80 held-out rows", text)[1])
+    naive = float(re.search(r"([\d,.]+) by always guessing the mean", text)[1].replace(",", ""))
+    assert error < naive / 20
+    assert naive == pytest.approx(200**2 / 12, rel=0.3)
+    assert edgeforest.load(str(out)).criterion == "mse"
+
+
+@pytest.mark.parametrize("option", ["--kind", "--splitter", "--criterion", "--class-weight"])
+def test_every_choice_trains(option, log, tmp_path):
+    choices = next(a.choices for a in options_of("train") if option in a.option_strings)
+    for choice in choices:
+        target = "co2" if choice == "mse" else "activity"
+        out = str(tmp_path / "model.json")
+        common = ["--target", target, "--budget", "5k", "--trees", "2", "--max-depth", "3"]
+        assert cli.main(["train", str(log), *common, option, choice, "--out", out]) == 0
+        forest = edgeforest.load(out)
+        assert choice in (forest.kind, forest.splitter, forest.criterion, "balanced")
+        assert cli.depth(forest) <= 3
+
+
+def test_options_reach_the_training(log, monkeypatch, tmp_path):
+    seen = {}
+
+    class Spy(edgeforest.Training):
+        def __init__(self, X, y, **options):
+            seen.update(options)
+            super().__init__(X, y, **options)
+
+    monkeypatch.setattr(edgeforest, "Training", Spy)
+    common = "--min-samples-leaf 7 --trees 3 --max-depth 4 --class-weight balanced --seed 9"
+    limits = "--budget 1.5k --seconds 2k --bytes 1G"
+    arguments = ["train", str(log), "--target", "activity", *common.split(), *limits.split()]
+    assert cli.main([*arguments, "--drop", "co2,light", "--drop", "humidity"]) == 0
+    assert seen["names"] == ["temperature", "vibration", "window"]
+    assert (seen["min_samples_leaf"], seen["n_trees"], seen["max_depth"]) == (7, 3, 4)
+    assert (seen["class_weight"], seen["seed"]) == ("balanced", 9)
+    budget = seen["budget"]
+    assert (budget.insertions, budget.seconds, budget.bytes) == (1500, 2000, 10**9)
+
+
+@pytest.mark.parametrize("command", ["train", "demo"])
+def test_ctrl_c_keeps_the_forest_so_far(command, log, tmp_path, capsys, monkeypatch):
+    steps = []
+
+    def step(self, training):
+        steps.append(training)
+        if len(steps) == 20:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(cli.Progress, "step", step)
+    before = signal.getsignal(signal.SIGINT)
+    out = tmp_path / "model.json"
+    if command == "train":
+        code = cli.main(["train", str(log), "--target", "activity", "--out", str(out)])
+    else:
+        code = cli.main(["demo", "--out", str(tmp_path), "--rows", "500", "--budget", "1M"])
+    assert code == 130
+    assert len(steps) == 20
+    assert (
+        "stopped    by Ctrl-C; the forest so far is complete and is kept" in capsys.readouterr().out
+    )
+    forest = edgeforest.load(str(out))
+    assert forest.spent.insertions > 0
+    assert len(forest) < 20
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_while_scoring_keeps_the_forest(log, tmp_path, capsys, monkeypatch):
+    class Impatient(edgeforest.Forest):
+        calls = 0
+
+        def predict(self, rows):
+            self.calls += 1
+            if self.calls > 25:
+                raise KeyboardInterrupt
+            return super().predict(rows)
+
+    finish = edgeforest.Training.forest
+
+    def forest(training):
+        trained = finish(training)
+        trained.__class__ = Impatient
+        return trained
+
+    monkeypatch.setattr(edgeforest.Training, "forest", forest)
+    out = tmp_path / "model.json"
+    arguments = ["train", str(log), "--target", "activity", "--budget", "5k", "--out", str(out)]
+    assert cli.main(arguments) == 130
+    assert "on 25 held-out rows" in capsys.readouterr().out
+    assert len(edgeforest.load(str(out))) > 0
+
+
+def test_ctrl_c_while_reading_is_one_line(monkeypatch, capsys):
+    def interrupted(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "read_table", interrupted)
+    assert cli.main(["train", "log.csv", "--target", "y"]) == 130
+    assert capsys.readouterr().err == "edgeforest: stopped by Ctrl-C\n"
+
+
+def test_progress_on_a_terminal_counts_insertions_and_trees(log, monkeypatch, capsys):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    clock = iter(range(10**9))
+    monkeypatch.setattr(cli.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    arguments = ["train", str(log), "--target", "activity", "--budget", "20k", "--trees", "3"]
+    assert cli.main(arguments) == 0
+    lines = sys.stderr.getvalue().split("\r\x1b[K")
+    found = [
+        re.match(r"training: ([\d,]+) of 20,000 insertions, (\d) of 3 trees", s) for s in lines
+    ]
+    spent = [int(match[1].replace(",", "")) for match in found if match]
+    assert spent == sorted(spent)
+    assert 0 < spent[0] < spent[-1] <= 20_000
+    assert {match[2] for match in found if match} >= {"0", "1", "2"}
+    assert lines[-1] == "", "the line is taken away at the end"
+    assert "training" not in capsys.readouterr().out
+
+
+def test_a_score_beside_a_guess_that_is_not_the_mean():
+    score = cli.Score(regression=True)
+    for truth, answer in ((1.0, 2.0), (3.0, 3.0), (5.0, 3.0)):
+        score.add(truth, answer)
+    ours, naive = score.words("3 rows", 4.0)
+    assert ours == f"mean squared error {5 / 3:.4g} on 3 rows"
+    assert naive == f"{11 / 3:.4g} by always guessing the mean, 4"
+    assert score.words("3 rows")[1] == f"{8 / 3:.4g} by always guessing the mean, 3"
+
+
+def test_ctrl_c_means_the_same_after_training_as_before(log):
+    before = signal.getsignal(signal.SIGINT)
+    assert cli.main(["train", str(log), "--target", "activity", "--budget", "2k"]) == 0
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+# ---- predict
+
+
+def test_predict_gives_what_the_forest_gives(log, model, capsys):
+    capsys.readouterr()
+    assert cli.main(["predict", str(model), str(log)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    data = prepare(read_table(str(log)), "activity")
+    expected = edgeforest.load(str(model)).predict(data.rows)
+    assert out.splitlines() == ["prediction", *expected]
+
+
+def test_columns_are_found_by_name(log, model, tmp_path, capsys):
+    with open(log, newline="") as stream:
+        rows = list(csv.DictReader(stream))[:50]
+    order = ["window", "extra", "vibration", "co2", "light", "humidity", "temperature"]
+    shuffled = tmp_path / "shuffled.csv"
+    write(shuffled, [order, *([row.get(name, "any") for name in order] for row in rows)], ";")
+    capsys.readouterr()
+    assert cli.main(["predict", str(model), str(shuffled)]) == 0
+    ours = capsys.readouterr().out.splitlines()
+    assert cli.main(["predict", str(model), str(log)]) == 0
+    assert ours == capsys.readouterr().out.splitlines()[:51]
+
+
+def test_class_shares_add_up_and_agree_with_the_prediction(log, model, tmp_path, capsys):
+    out = tmp_path / "shares.csv"
+    assert cli.main(["predict", str(model), str(log), "--proba", "--out", str(out)]) == 0
+    assert "1,500 predictions" in capsys.readouterr().out
+    with open(out, newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == ["prediction", "p_empty", "p_meeting", "p_working"]
+    for row in rows:
+        shares = {name[2:]: float(value) for name, value in row.items() if name[:2] == "p_"}
+        assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
+        assert shares[row["prediction"]] == max(shares.values())
+    assert os.listdir(tmp_path) == ["shares.csv"]
+
+
+def test_score_of_predictions_goes_to_stderr(log, model, capsys):
+    capsys.readouterr()
+    assert cli.main(["predict", str(model), str(log), "--target", "activity"]) == 0
+    out, err = capsys.readouterr()
+    truth = [row[-1] for row in demo.sample_log(1500, seed=3)]
+    right = sum(a == b for a, b in zip(out.split()[1:], truth, strict=True)) / 1500
+    empty = truth.count("empty") / 1500
+    assert err == f"accuracy {right:.3f} on 1,500 rows; {empty:.3f} by always guessing 'empty'\n"
+
+
+def test_regression_predicts_float32_in_short(tmp_path, capsys):
+    rows = [[i / 8, (i * 37 % 101) / 10] for i in range(300)]
+    path = table(tmp_path, "x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
+    model = str(tmp_path / "model.json")
+    assert cli.main(["train", path, "--target", "y", "--out", model, "--trees", "3"]) == 0
+    capsys.readouterr()
+    assert cli.main(["predict", model, path, "--target", "y"]) == 0
+    out, err = capsys.readouterr()
+    expected = edgeforest.load(model).predict([[x] for x, _ in rows])
+    printed = out.split()[1:]
+    assert [cli.array("f", [float(text)])[0] for text in printed] == expected
+    assert cli.float32(cli.array("f", [23.45])[0]) == "23.45"
+    error = sum((a - y) ** 2 for a, (_, y) in zip(expected, rows, strict=True)) / 300
+    assert float(re.match(r"mean squared error ([\d.]+) on 300 rows;", err)[1]) == pytest.approx(
+        error, rel=1e-3
+    )
+
+
+def test_numbers_as_categories_and_classes(tmp_path, capsys):
+    lines = "".join(f"{i % 3},{i % 2},{int(i % 3 == 1)}\n" for i in range(120))
+    path = table(tmp_path, "room,x,y\n" + lines)
+    model = str(tmp_path / "model.json")
+    assert cli.main(["train", path, "--target", "y", "--categorical", "room", "--out", model]) == 0
+    assert "room (3 values)" in capsys.readouterr().out
+    forest = edgeforest.load(model)
+    assert forest.categories[0] == [0, 1, 2]
+    assert forest.classes == [0, 1]
+    other = table(tmp_path, "x,room,y\n0,1.0,1.0\n0,2,0\n0,9,1\n0,,\n0,1,surely\n", "other.csv")
+    assert cli.main(["predict", model, other, "--target", "y"]) == 0
+    out, err = capsys.readouterr()
+    assert out.split()[1:3] == ["1", "0"]
+    assert len(out.split()) == 6
+    assert "note: room has values that the model has not met, such as '9'; they count as" in err
+    right = 2 + (out.split()[3] == "1")  # "surely" is no class, so it is right for nobody
+    assert f"accuracy {right / 4:.3f} on 4 rows" in err
+
+
+def test_a_broken_pipe_ends_quietly(log, model, tmp_path):
+    big = tmp_path / "big.csv"
+    write(big, [demo.COLUMNS, *demo.sample_log(1500) * 8])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edgeforest", "predict", str(model), str(big)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline().strip() == b"prediction"
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 141
+    process.stderr.close()
+
+
+# ---- inspect, demo, version, help
+
+
+def test_inspect_says_what_a_model_is(log, model, capsys):
+    capsys.readouterr()
+    assert cli.main(["inspect", str(model)]) == 0
+    text = capsys.readouterr().out
+    forest = edgeforest.load(str(model))
+    for expected in (
+        "random-forest for classification",
+        "criterion gini, splitter mab, seed 0",
+        f"{forest.spent.insertions:,} of 30,000 insertions",
+        f"{len(forest)} trees, {len(forest.feature):,} nodes, at most {cli.depth(forest)} deep",
+        "3 classes: empty, meeting, working",
+        "categorical: closed, open, tilted",
+        f"{model.stat().st_size / 1000:.1f} kB",
+    ):
+        assert expected in text
+    for name in forest.names:
+        assert re.search(rf"^  {name} +0\.\d+ +#* +(number|categorical)", text, re.MULTILINE)
+
+
+def test_depth_is_the_longest_way_down(model):
+    forest = edgeforest.load(str(model))
+
+    def down(node):
+        if forest.feature[node] == cli.LEAF:
+            return 0
+        return 1 + max(down(node + 1), down(forest.right[node]))
+
+    assert cli.depth(forest) == max(down(root) for root in forest.roots)
+
+
+def test_demo_goes_the_whole_way(tmp_path, capsys):
+    assert cli.main(["demo", "--out", str(tmp_path / "new" / "demo")]) == 0
+    text = capsys.readouterr().out
+    accuracy = float(re.search(r"accuracy (\d\.\d+) on 1,200 held-out rows", text)[1])
+    assert 0.85 < accuracy < 0.95, "neither hopeless nor trivial"
+    assert float(re.search(r"(\d\.\d+) by always", text)[1]) < 0.75
+    assert int(re.search(r"([\d,]+) of 200,000 ins", text)[1].replace(",", "")) <= 200_000
+    assert "loaded again, predicts the same" in text
+    shown = re.findall(
+        r"(empty|working|meeting) +(empty|working|meeting)(  <- wrong)?$", text, re.M
+    )
+    assert len(shown) >= 8
+    assert all((predicted == truth) == (mark == "") for predicted, truth, mark in shown)
+    assert sorted(os.listdir(tmp_path / "new" / "demo")) == ["model.json", "sample_log.csv"]
+    for command in re.findall(r"^  edgeforest (.*)$", text, re.MULTILINE):
+        assert cli.main(command.split()) == 0, f"the demo advises {command}"
+
+
+def test_demo_marks_what_it_gets_wrong(tmp_path, capsys):
+    assert cli.main(["demo", "--out", str(tmp_path), "--rows", "1000", "--budget", "10"]) == 0
+    text = capsys.readouterr().out
+    shown = re.findall(
+        r"(empty|working|meeting) +(empty|working|meeting)(  <- wrong)?$", text, re.M
+    )
+    assert all((predicted == truth) == (mark == "") for predicted, truth, mark in shown)
+    assert sum(mark != "" for _, _, mark in shown) > 0
+
+
+def test_demo_refuses_a_model_that_predicts_otherwise(tmp_path, monkeypatch):
+    class Liar:
+        def predict(self, rows):
+            return ["empty"] * len(rows)
+
+    monkeypatch.setattr(demo, "load_model", lambda path: Liar())
+    with pytest.raises(RuntimeError, match=r"model\.json does not predict"):
+        demo.run(str(tmp_path), 500, 10_000)
+
+
+def test_sample_log_is_a_plausible_room():
+    log = demo.sample_log(6000)
+    assert log[:100] == demo.sample_log(100), "the same again, and a longer one goes on"
+    assert log[:100] != demo.sample_log(100, seed=1)
+    assert [log[i][0] for i in (0, 1, 1440)] == [
+        "2025-03-03T06:00",
+        "2025-03-03T06:01",
+        "2025-03-04T06:00",
+    ]
+    missing = sum(value == "" for row in log for value in row) / (6 * len(log))
+    assert 0.02 < missing < 0.04
+    changes = sum(a[-1] != b[-1] for a, b in pairwise(log))
+    assert 20 < changes < 300, "activities last"
+    night = Counter(row[-1] for row in log if row[0][11:13] in ("01", "02", "03"))
+    assert night["empty"] > 0.9 * night.total()
+
+    def mean(column, activity):
+        values = [float(r[column]) for r in log if r[column] and r[-1] == activity]
+        return sum(values) / len(values)
+
+    for column in (3, 4, 5):  # light, co2, vibration
+        assert mean(column, "empty") < mean(column, "working")
+    assert mean(4, "working") < mean(4, "meeting")
+
+
+def test_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "edgeforest", "--version"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"edgeforest {edgeforest.__version__}\n"
+
+
+def test_errors_of_the_module_are_one_line():
+    done = subprocess.run(
+        [sys.executable, "-m", "edgeforest", "inspect", "nowhere.json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "edgeforest: cannot read nowhere.json: no such file or directory\n"
+
+
+def commands():
+    parser = cli.build_parser()
+    sub = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return parser, sub
+
+
+def options_of(command):
+    return commands()[1].choices[command]._actions
+
+
+def test_every_command_and_option_has_help():
+    parser, sub = commands()
+    assert set(sub.choices) == {"train", "predict", "inspect", "demo"}
+    assert {a.dest for a in sub._choices_actions if a.help} == set(sub.choices)
+    for name, command in (("", parser), *sub.choices.items()):
+        assert command.description, f"{name} has no description"
+        for action in command._actions:
+            if action is not sub:
+                assert action.help, f"{name} {action.dest} has no help"
+
+
+@pytest.mark.parametrize("command", ["", "train", "predict", "inspect", "demo"])
+def test_help_prints(command, capsys):
+    assert cli.main([*command.split(), "--help"]) == 0
+    assert f"usage: edgeforest {command}".strip() in capsys.readouterr().out
+
+
+def test_no_command_prints_help(capsys):
+    assert cli.main([]) == 2
+    assert "edgeforest train log.csv" in capsys.readouterr().err
+
+
+# ---- Reading tables
+
+
+@pytest.mark.parametrize(
+    ("separator", "name"), [(",", "a;b;c;d"), (";", "a,b,c,d"), ("\t", "a;b;c,d,e")]
+)
+def test_separator_comes_from_the_header(separator, name, tmp_path):
+    path = tmp_path / "log.csv"
+    rows = [f'"{name}"', "d", "y"], ["1", "2", "u"], ["3", "4", "v"]
+    path.write_text("\n".join(separator.join(row) for row in rows))
+    data = prepare(read_table(str(path)), "y")
+    assert (data.names, data.rows) == ([name, "d"], [(1.0, 2.0), (3.0, 4.0)])
+
+
+def test_decimal_commas_where_commas_do_not_separate(tmp_path):
+    path = table(tmp_path, "a;y\n1,5;u\n-2,25;v\n")
+    assert prepare(read_table(path), "y").rows == [(1.5,), (-2.25,)]
+
+
+def test_byte_order_mark_gzip_blank_lines_and_quotes(tmp_path):
+    text = '\ufeff"a","y"\r\n\r\n"1", "u, w"\r\n2,"v\n2"\r\n\r\n'.encode()
+    for content in (text, gzip.compress(text)):
+        data = prepare(read_table(table(tmp_path, content)), "y")
+        assert (data.names, data.rows, data.y) == (["a"], [(1.0,), (2.0,)], ["u, w", "v\n2"])
+
+
+def test_standard_input_and_it_stays_open(monkeypatch, capsys, model, log):
+    stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(log.read_bytes())))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert cli.main(["train", "-", "--target", "activity", "--budget", "2k", "--trees", "2"]) == 0
+    assert "the standard input: 1,500 rows" in capsys.readouterr().out
+    assert not stdin.closed
+    assert not stdin.buffer.closed
+
+
+def test_missing_values_in_all_their_spellings(tmp_path):
+    spellings = ["", " ", "NA", "N/A", "nan", "NaN", "null", "None", "?"]
+    lines = "".join(f"{s},{s},{i % 2}\n" for i, s in enumerate(["1", "2", *spellings]))
+    data = prepare(read_table(table(tmp_path, "a,b,y\n" + lines)), "y", categorical=["b"])
+    assert data.missing == {"a": 9, "b": 9}
+    assert all(a != a and b is None for a, b in data.rows[2:])
+    assert data.rows[:2] == [(1.0, 1), (2.0, 2)]
+
+
+def test_rows_without_a_target_are_left_out_and_counted(tmp_path, capsys):
+    path = table(tmp_path, "a,y\n1,u\n2,\n3,v\n4,NA\n")
+    data = prepare(read_table(path), "y")
+    assert (data.rows, data.y, data.unlabelled) == ([(1.0,), (3.0,)], ["u", "v"], 2)
+    assert cli.main(["train", path, "--target", "y"]) == 0
+    assert "left out: 2 rows without a target" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("header", ["a,y", '"",a,y'])
+def test_an_index_without_a_name_is_left_out(header, tmp_path):
+    path = table(tmp_path, header + '\n"1",5,u\n"2",6,v\n')
+    data = prepare(read_table(path), "y")
+    assert (data.names, data.rows, data.y) == (["a"], [(5.0,), (6.0,)], ["u", "v"])
+    assert data.left_out == [("column 1", "the header does not name it")]
+
+
+def test_timestamps_are_left_out_unless_asked_for(tmp_path):
+    dates = [f"2024-05-{1 + i % 28:02d} 12:30:00" for i in range(40)]
+    path = table(tmp_path, "t,a,y\n" + "".join(f"{d},{i},{i % 2}\n" for i, d in enumerate(dates)))
+    assert prepare(read_table(path), "y").left_out == [("t", "text, 28 distinct values")]
+    assert prepare(read_table(path), "y", categorical=["t"]).categories == {"t": 28}
+
+
+def test_text_that_is_all_different_is_left_out(tmp_path):
+    path = table(tmp_path, "id,a,y\n" + "".join(f"id{i},{i},{i % 2}\n" for i in range(300)))
+    assert prepare(read_table(path), "y").left_out == [("id", "text, 300 distinct values")]
+
+
+def test_a_column_without_values_is_left_out(tmp_path):
+    path = table(tmp_path, "a,b,y\n1,,u\n2,NA,v\n")
+    assert prepare(read_table(path), "y").left_out == [("b", "no values")]
+
+
+@pytest.mark.parametrize(
+    ("values", "regression"),
+    [
+        (["on", "off"], False),
+        (["1", "2", "on"] * 2 + ["off"] * 9, False),
+        ([str(i % 20) for i in range(60)], False),
+        ([str(i % 21) for i in range(60)], True),
+        (["0.5", "1"], True),
+        (["1.0", "2.0"], False),
+    ],
+)
+def test_task_follows_the_target(values, regression, tmp_path):
+    path = table(tmp_path, "a,y\n" + "".join(f"{i},{v}\n" for i, v in enumerate(values)))
+    data = prepare(read_table(path), "y")
+    assert data.regression is regression
+    assert prepare(read_table(path), "y", task="classification").regression is False
+    if values == ["1.0", "2.0"]:
+        assert repr(data.y) == "[1, 2]"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7", 7),
+        ("500k", 500_000),
+        ("2M", 2_000_000),
+        ("1.5M", 1_500_000),
+        (".5M", 500_000),
+        ("3G", 3_000_000_000),
+        ("2e6", 2_000_000),
+        ("4.35k", 4350),  # as floats, 4.35 * 1000 is not whole
+    ],
+)
+def test_amounts_take_suffixes(text, value):
+    assert cli.amount(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "M", "2m", "-1", "0", "0.5", "1.0005k", "lots", "1,5M", "²"])
+def test_bad_amounts_are_refused(text, capsys):
+    said = refused(capsys, "train", "log.csv", "--target", "y", f"--budget={text}")
+    assert said.startswith("--budget must be")
+    assert f"got {text!r}" in said
+
+
+# ---- Errors
+
+
+def test_missing_files_and_folders(tmp_path, capsys, model, log):
+    gone = tmp_path / "gone.csv"
+    assert refused(capsys, "train", gone, "--target", "y") == (
+        f"cannot read {gone}: no such file or directory"
+    )
+    assert "no such file" in refused(capsys, "predict", model, gone)
+    assert "no such file" in refused(capsys, "inspect", gone)
+    assert "is a directory" in refused(capsys, "train", tmp_path, "--target", "y")
+    nowhere = tmp_path / "none" / "model.json"
+    for command in (("train", log, "--target", "activity"), ("predict", model, log)):
+        assert "there is no folder" in refused(capsys, *command, "--out", nowhere)
+        assert "it is a folder" in refused(capsys, *command, "--out", tmp_path)
+    assert "cannot write to" in refused(capsys, "demo", "--out", log / "demo")
+
+
+def test_inputs_are_not_overwritten(log, model, capsys):
+    before = log.read_bytes(), model.read_bytes()
+    command = ("train", log, "--target", "activity", "--out", log)
+    assert "would overwrite what is read" in refused(capsys, *command)
+    for out in (log, model):
+        assert "would overwrite" in refused(capsys, "predict", model, log, "--out", out)
+    assert (log.read_bytes(), model.read_bytes()) == before
+
+
+def test_no_such_column(log, model, tmp_path, capsys):
+    said = refused(capsys, "train", log, "--target", "acitvity")
+    assert f"{log} has no column 'acitvity'; it has time, temperature, humidity" in said
+    for option in ("--drop", "--categorical"):
+        said = refused(capsys, "train", log, "--target", "activity", option, "co2,nosuch")
+        assert "no column 'nosuch'" in said
+    assert "no column 'truth'" in refused(capsys, "predict", model, log, "--target", "truth")
+    poor = table(tmp_path, "temperature,humidity\n1,2\n", "poor.csv")
+    said = refused(capsys, "predict", model, poor)
+    assert "has no column 'light', which the model was trained on; it has temperature" in said
+
+
+def test_columns_that_contradict_each_other(log, capsys):
+    common = ("train", log, "--target", "activity")
+    assert "cannot be dropped" in refused(capsys, *common, "--drop", "activity")
+    assert "is no feature" in refused(capsys, *common, "--categorical", "activity")
+    said = refused(capsys, *common, "--categorical", "co2", "--drop", "co2")
+    assert "both categorical and dropped" in said
+
+
+def test_empty_files(tmp_path, capsys):
+    for text in ("", "\n\n", "\ufeff"):
+        said = refused(capsys, "train", table(tmp_path, text), "--target", "y")
+        assert "log.csv is empty" in said
+    assert "has no rows" in refused(capsys, "train", table(tmp_path, "x,y\n"), "--target", "y")
+
+
+def test_ragged_rows_are_named_by_their_line(tmp_path, capsys, model):
+    text = '\nx,y\n1,a\n\n2,"b\nb"\n3\n'
+    said = refused(capsys, "train", table(tmp_path, text), "--target", "y")
+    assert "line 7 of" in said
+    assert "has 1 value, the header names 2 columns" in said
+    said = refused(capsys, "train", table(tmp_path, "x,y\n1,a\n2,b,\n"), "--target", "y")
+    assert "line 3 of" in said
+    trailing = table(tmp_path, "x,y\n1,a,\n2,b,\n")
+    assert "line 2 of" in refused(capsys, "train", trailing, "--target", "y"), "no row index"
+
+
+def test_text_among_numbers(tmp_path, capsys, log, model):
+    said = refused(capsys, "train", table(tmp_path, numbers(40, {7: "err"})), "--target", "y")
+    assert "column 'x' of" in said
+    assert "holds numbers, but line 9 has 'err'" in said
+    assert "--categorical x or --drop x" in said
+    said = refused(
+        capsys, "train", table(tmp_path, "x,y\n" + "1,5\n" * 9 + "1,z\n"), "--target", "y"
+    )
+    assert "the target 'y' holds numbers, but line 11" in said
+    late = table(tmp_path, "x,y\n1,\n2,a\n3,b\nerr,a\n5,b\n")
+    assert "line 5 has 'err'" in refused(capsys, "train", late, "--target", "y")
+    rows = demo.sample_log(3)
+    rows[1][2] = "wet"
+    bad = tmp_path / "bad.csv"
+    write(bad, [demo.COLUMNS, *rows])
+    out = tmp_path / "out.csv"
+    said = refused(capsys, "predict", model, bad, "--out", out)
+    assert f"line 3 of {bad} has 'wet' in column 'humidity', which must be a number" in said
+    assert not list(tmp_path.glob("out*")), "nothing half written stays behind"
+
+
+def test_numbers_beyond_float32(tmp_path, capsys, model):
+    for bad in ("inf", "-1e39"):
+        path = table(tmp_path, numbers(20, {3: bad}))
+        said = refused(capsys, "train", path, "--target", "y")
+        assert f"line 5 of {path} has {bad} in column 'x'" in said
+        rows = demo.sample_log(1)
+        rows[0][1] = bad
+        write(tmp_path / "bad.csv", [demo.COLUMNS, *rows])
+        said = refused(capsys, "predict", model, tmp_path / "bad.csv")
+        assert f"has {bad!r} in column 'temperature'" in said
+
+
+def test_too_many_categories(tmp_path, capsys):
+    lines = "".join(f"id{i % 255},{i},{i % 2}\n" for i in range(510))
+    path = table(tmp_path, "id,a,y\n" + lines)
+    said = refused(capsys, "train", path, "--target", "y")
+    assert "'id'" in said
+    assert "has 255 distinct values, at most 254" in said
+    assert "--drop id" in said
+    assert cli.main(["train", path, "--target", "y", "--drop", "id", "--trees", "2"]) == 0
+    assert "254" in refused(capsys, "train", path, "--target", "y", "--categorical", "a")
+
+
+def test_targets_that_teach_nothing(tmp_path, capsys):
+    assert "is empty" in refused(
+        capsys, "train", table(tmp_path, "x,y\n1,\n2,NA\n"), "--target", "y"
+    )
+    said = refused(capsys, "train", table(tmp_path, "x,y\n1,a\n2,a\n"), "--target", "y")
+    assert "is 'a' in every row" in said
+    said = refused(capsys, "train", table(tmp_path, "y\na\nb\n"), "--target", "y")
+    assert "has no column to learn 'y' from" in said
+
+
+def test_tasks_that_do_not_fit(log, tmp_path, capsys):
+    common = ("train", log, "--target", "activity")
+    assert "line 2 of" in refused(capsys, *common, "--task", "regression")
+    assert "must be numbers" in refused(capsys, *common, "--criterion", "mse")
+    said = refused(capsys, *common, "--criterion", "gini", "--task", "regression")
+    assert said == "--criterion gini is for classification, got --task regression; leave one out"
+    said = refused(capsys, "train", log, "--target", "co2", "--class-weight", "balanced")
+    assert "--class-weight is for classes, but 'co2' is a number" in said
+    model = str(tmp_path / "model.json")
+    assert cli.main(["train", str(log), "--target", "co2", "--budget", "2k", "--out", model]) == 0
+    assert "no class shares" in refused(capsys, "predict", model, log, "--proba")
+
+
+def test_files_that_are_not_tables(tmp_path, capsys):
+    def said(content):
+        return refused(capsys, "train", table(tmp_path, content), "--target", "y")
+
+    assert "is not UTF-8 text" in said("x,y\n1,grün\n".encode("latin-1"))
+    assert "is not UTF-8 text" in said("x,y\n1,2\n".encode("utf-16"))
+    assert "more than one column 'x'" in said("x,x,y\n1,2,a\n")
+    whole = gzip.compress(numbers(5000).encode())
+    assert "is cut short or damaged" in said(whole[: len(whole) // 2])
+    assert "line 3 of" in said('x,y\n1,a\n2,"b\n' + "3,c\n" * 40_000)
+
+
+def test_files_that_are_not_models(log, model, tmp_path, capsys):
+    for command in (("inspect",), ("predict",)):
+        rest = (log,) if command == ("predict",) else ()
+        said = refused(capsys, *command, log, *rest)
+        assert said.startswith(f"{log}: this is not an EdgeForest model")
+        text = model.read_text()
+        cut = table(tmp_path, text[:-20], "cut.json")
+        assert said != refused(capsys, *command, cut, *rest)
+        altered = table(tmp_path, text.replace('"seed":0', '"seed":1'), "altered.json")
+        assert "altered" in refused(capsys, *command, altered, *rest)
+
+
+def test_memory_that_does_not_fit_is_refused(log, capsys):
+    said = refused(capsys, "train", log, "--target", "activity", "--bytes", "10k")
+    assert "bytes of working memory, the budget is 10000" in said
+
+
+def test_a_full_disk_is_said(log, tmp_path, capsys, monkeypatch):
+    def full(self, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(edgeforest.Forest, "save", full)
+    out = tmp_path / "model.json"
+    said = refused(capsys, "train", log, "--target", "activity", "--budget", "2k", "--out", out)
+    assert said == f"cannot write {out}: no space left on device"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("train log.csv", "--target"),
+        ("train log.csv --target y --trees 0", "--trees must be a whole number from 1 to 4,096"),
+        ("train log.csv --target y --trees ten", "got 'ten'"),
+        ("train log.csv --target y --seed -1", "--seed must be a whole number from 0"),
+        ("train log.csv --target y --test-share 1", "--test-share must be from 0 to below 1"),
+        ("train log.csv --target y --seconds 5m", "--seconds must be a number"),
+        ("train log.csv --target y --seconds 0", "--seconds must be above 0"),
+        ("train log.csv --target y --kind wood", "'wood'"),
+        ("train log.csv --target y --tre 5", "--tre"),
+        ("grow", "'grow'"),
+    ],
+)
+def test_bad_options_are_one_sentence(arguments, expected, capsys):
+    said = refused(capsys, *arguments.split())
+    assert expected in said
+    assert re.search(r"; see edgeforest( train)? --help$", said)
+
+
+def test_table_errors_are_value_errors(tmp_path):
+    with pytest.raises(TableError):
+        read_table(str(tmp_path / "none.csv"))
+    assert issubclass(TableError, ValueError)
+
+
+def test_output_survives_a_terminal_without_unicode(tmp_path, monkeypatch):
+    path = table(tmp_path, numbers(40, column="°C"))
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    assert cli.main(["train", path, "--target", "y", "--trees", "2"]) == 0
+    assert b"1 number: \\xb0C" in raw.getvalue()
