@@ -1,0 +1,215 @@
+"""The budget is hard: nothing is inserted that was not granted, and what is reported is what was done."""
+
+import random
+import time
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgeforest import Budget, Training, train
+from edgeforest.core_pure import Pure
+
+KINDS = ("random-forest", "extra-trees", "random-patches")
+SPLITTERS = ("mab", "mab-paper", "exact")
+CRITERIA = ("gini", "entropy", "mse")
+
+
+class CountingList(list):
+    """A histogram that counts how often one of its cells is written."""
+
+    writes = 0
+
+    def __setitem__(self, place, value):
+        self.writes += 1
+        super().__setitem__(place, value)
+
+
+class CountingEngine(Pure):
+    """Counts insertions where they happen, knowing nothing of the budget."""
+
+    def __init__(self):
+        self.insertions = 0
+
+    def insert(self, h, table, column, rows, labels):
+        counting = CountingList(h)
+        super().insert(counting, table, column, rows, labels)
+        self.insertions += counting.writes
+        h[:] = counting
+
+    def insert_moments(self, h, table, column, rows, targets, stride):
+        counting = CountingList(h)
+        super().insert_moments(counting, table, column, rows, targets, stride)
+        cells = len(h) // stride  # one insertion writes the count and each power of the target
+        assert counting.writes % cells == 0
+        self.insertions += counting.writes // cells
+        h[:] = counting
+
+
+def make_rows(n, seed, missing=True):
+    """Four numbers and a category, some missing, with a target that depends on three of them."""
+    rng = random.Random(seed)
+    rows = []
+    values = []
+    for _ in range(n):
+        row = [rng.random(), rng.gauss(0, 1), float(rng.randrange(5)), rng.random()]
+        kind = rng.choice(["a", "b", "c"])
+        values.append(row[0] * 2 + row[1] + (kind == "b") + rng.gauss(0, 0.3))
+        if missing and rng.random() < 0.2:
+            row[rng.randrange(4)] = float("nan")
+        rows.append([*row, kind])
+    return rows, values
+
+
+ROWS, VALUES = make_rows(1300, 1)  # more than a node that is counted whole: races happen
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    splitter=st.sampled_from(SPLITTERS),
+    criterion=st.sampled_from(CRITERIA),
+    limit=st.one_of(st.integers(1, 200), st.integers(200, 20_000), st.integers(20_000, 200_000)),
+    n=st.integers(2, 1300),
+    n_trees=st.integers(1, 6),
+    max_depth=st.one_of(st.none(), st.integers(0, 6)),
+    max_leaf_nodes=st.one_of(st.none(), st.integers(2, 9)),
+    weighted=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_never_one_insertion_over_and_the_count_is_true(
+    kind, splitter, criterion, limit, n, n_trees, max_depth, max_leaf_nodes, weighted, seed
+):
+    engine = CountingEngine()
+    rows = ROWS[:n]
+    y = VALUES[:n] if criterion == "mse" else [int(v > 1) + int(v > 2) for v in VALUES[:n]]
+    forest = train(
+        rows,
+        y,
+        kind=kind,
+        splitter=splitter,
+        criterion=criterion,
+        budget=limit,
+        n_trees=n_trees,
+        max_depth=max_depth,
+        max_leaf_nodes=max_leaf_nodes,
+        sample_weight=[1.0 + i % 3 for i in range(n)] if weighted else None,
+        categorical=[4],
+        engine=engine,
+        seed=seed,
+    )
+    assert engine.insertions == forest.spent.insertions
+    assert forest.spent.insertions <= limit
+    assert 1 <= len(forest) <= n_trees
+    predictions = forest.predict(rows[:20])
+    if criterion == "mse":
+        assert all(min(y) - 1e-4 <= p <= max(y) + 1e-4 for p in predictions)
+    else:
+        assert set(predictions) <= set(y)
+        for shares in forest.predict_proba(rows[:20]):
+            assert sum(shares) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_a_budget_that_is_not_reached_changes_nothing(kind, splitter, criterion):
+    y = VALUES if criterion == "mse" else [int(v > 1) for v in VALUES]
+    options = {
+        "kind": kind,
+        "splitter": splitter,
+        "criterion": criterion,
+        "n_trees": 3,
+        "max_depth": 5,
+        "categorical": [4],
+    }
+    free = train(ROWS, y, **options)
+    rich = train(ROWS, y, budget=100 * free.spent.insertions, **options)
+    assert rich.spent.insertions == free.spent.insertions
+    assert rich.feature.tolist() == free.feature.tolist()
+    assert rich.threshold.tolist() == free.threshold.tolist()
+    assert rich.votes.tolist() == free.votes.tolist()
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_most_of_a_short_budget_is_put_to_use(splitter):
+    y = [int(v > 1) for v in VALUES]
+    need = train(ROWS, y, splitter=splitter, categorical=[4], n_trees=10).spent.insertions
+    forest = train(
+        ROWS, y, splitter=splitter, categorical=[4], n_trees=10, budget=need // 3, max_depth=6
+    )
+    assert 0.5 * (need // 3) < forest.spent.insertions <= need // 3
+    majority = max(y.count(0), y.count(1)) / len(y)
+    hits = sum(p == label for p, label in zip(forest.predict(ROWS), y, strict=True)) / len(y)
+    assert hits > majority + 0.05
+
+
+def test_one_budget_object_serves_many_trainings():
+    budget = Budget(insertions=3000)
+    y = [int(v > 1) for v in VALUES]
+    first = train(ROWS, y, budget=budget, categorical=[4])
+    second = train(ROWS, y, budget=budget, categorical=[4])
+    assert budget.spent.insertions == 0
+    assert 0 < first.spent.insertions == second.spent.insertions <= 3000
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.4])
+def test_time_is_up_means_stop(seconds):
+    y = [int(v > 1) for v in VALUES]
+    began = time.monotonic()
+    forest = train(
+        ROWS, y, budget=Budget(seconds=seconds), n_trees=2000, categorical=[4], splitter="exact"
+    )
+    took = time.monotonic() - began
+    assert 1 <= len(forest) < 2000
+    assert took < seconds + 2  # a round, the closing of a tree, a busy machine
+    assert forest.predict(ROWS[0]) in (0, 1)
+
+
+def test_time_is_shared_out_among_the_trees():
+    y = [int(v > 1) for v in VALUES]
+    forest = train(ROWS, y, budget=Budget(seconds=1.0), n_trees=5, categorical=[4])
+    assert len(forest) == 5
+
+
+@pytest.mark.parametrize(
+    ("criterion", "options"),
+    [
+        ("gini", {"n_trees": 4}),
+        ("gini", {"n_trees": 4, "kind": "extra-trees"}),
+        ("entropy", {"n_trees": 4, "kind": "random-patches", "class_weight": "balanced"}),
+        ("mse", {"n_trees": 4}),
+        ("mse", {"n_trees": 2, "splitter": "mab-paper", "max_depth": 4}),
+    ],
+)
+def test_working_memory_stays_below_what_was_announced(criterion, options):
+    rows, values = make_rows(4000, 2)
+    y = values if criterion == "mse" else [int(v > 1) + int(v > 2) for v in values]
+    largest = 0
+    tracemalloc.start()
+    try:
+        training = Training(rows, y, criterion=criterion, categorical=[4], **options)
+        for step in training:
+            growing = len(step.tree.feature) if step.tree else 0
+            largest = max(largest, step.working_bytes(len(step.grown.feature), growing))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= largest
+
+
+@pytest.mark.parametrize("spare", [0, 200, 1000, 5000, 50_000])
+def test_the_budget_in_bytes_limits_the_nodes(spare):
+    y = [int(v > 1) for v in VALUES]
+    options = {"categorical": [4], "n_trees": 10}
+    least = Training(ROWS, y, **options).working_bytes(0, 3)
+    forest = train(ROWS, y, budget=Budget(bytes=least + spare), **options)
+    assert Training(ROWS, y, **options).working_bytes(len(forest.feature), 0) <= least + spare
+    assert forest.predict(ROWS[0]) in (0, 1)
+
+
+def test_too_few_bytes_are_refused_before_anything_is_read():
+    y = [int(v > 1) for v in VALUES]
+    with pytest.raises(ValueError, match=r"needs at least \d+ bytes .* the budget is 1000"):
+        Training(ROWS, y, budget=Budget(bytes=1000), categorical=[4])
