@@ -29,7 +29,7 @@ from binascii import a2b_base64, b2a_base64
 VERSION = 1  # of the model format
 
 # The race. Measured choices; DESIGN notes in docs/algorithm.md.
-Z = 2.0  # half-widths of an interval, in standard errors
+Z = 2.25  # half-widths of an interval, in standard errors
 TOLERANCE = 0.1  # stop when nothing can beat the leader by more than this share of its gain ...
 TOLERANCE_IMPURITY = 0.001  # ... or by this share of the node's impurity
 BATCH = 256  # rows of the first round; each later round brings half as many again as were seen
@@ -169,7 +169,9 @@ class Budget:
     def late(self):
         """Whether the time is up."""
         now = _ticks()
-        passed = time.ticks_diff(now, self._last) if hasattr(time, "ticks_diff") else now - self._last
+        passed = (
+            time.ticks_diff(now, self._last) if hasattr(time, "ticks_diff") else now - self._last
+        )
         self._last = now
         self.spent.seconds += passed / 1000
         return self.until is not None and self.spent.seconds >= self.until
@@ -826,7 +828,9 @@ class Training:
         for item in categorical:
             f = self.names.index(item) if item in self.names else item
             if isinstance(f, str) or not 0 <= f < self.m:
-                raise ValueError(f"categorical names no feature: got {item!r}; use its name or place")
+                raise ValueError(
+                    f"categorical names no feature: got {item!r}; use its name or place"
+                )
             self.categories[f] = []
 
     def _read_classes(self, y):
@@ -995,9 +999,7 @@ class Training:
         racing = self.max_features * (bins * width * item + 600 + 20 * item)
         racing += 200 * item + 40 * width * item + 4000
         node = 20 + (1 if self.regression else width)
-        return (
-            columns + held + max(labels, reading, racing) + nodes * node + growing * (node + 36)
-        )
+        return columns + held + max(labels, reading, racing) + nodes * node + growing * (node + 36)
 
     def _has_room(self, more):
         """Whether the budget in bytes has room for the tree in hand with that many nodes."""
@@ -1187,7 +1189,9 @@ class Training:
                     if c is lead
                     or c.gain - lead.gain + self.z * math.sqrt(c.variance + lead.variance) > slack
                 ]
-                if len(racing) == 1 and not self._better_threshold(lead, stride, total, rest, slack):
+                if len(racing) == 1 and not self._better_threshold(
+                    lead, stride, total, rest, slack
+                ):
                     break
             batch = max(BATCH, seen >> 1)
         return self._split(lead, stride, total, seen, n)

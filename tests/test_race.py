@@ -1,0 +1,347 @@
+"""The race against its oracle: the same arms, counted exactly over all rows of the node."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import make_classification, make_friedman1, make_regression
+
+from edgeforest import Rng, Training, train
+from edgeforest.core_pure import CRITERIA, Pure, arms, code_of, make_bounds
+
+
+class Probe(Training):
+    """Runs the race, then counts every arm of the node exactly and notes how good the choice was."""
+
+    least = 1000
+
+    def _race(self, rows, start, end, rng, features, demand):
+        n = end - start
+        twin = Rng()
+        twin.z, twin.w = rng.z, rng.w  # to draw the same features and bins again
+        drawn = features[:]
+        before = self.budget.spent.insertions
+        split = yield from super()._race(rows, start, end, rng, features, demand)
+        if n < self.least or split is None:
+            return split
+        cost = self.budget.spent.insertions - before
+        contenders, stride = self._contenders(rows, start, end, twin, drawn)
+        self._insert(contenders, stride, rows, start, end)
+        total = self._total(contenders[0], stride)
+        gains = {}
+        for c in contenders:
+            for t, _, left in arms(c.h, c.bins, stride, c.equal):
+                if 0 < self.criterion.size(left) < n:
+                    key = c.feature, c.cuts[t]
+                    gain = self.criterion.describe(left, total)[0]
+                    gains[key] = max(gain, gains.get(key, 0.0))
+        best = max(gains.values())
+        chosen = gains[split.feature, split.code]
+        self.notes.append((n, cost, n * len(contenders), chosen / best if best > 0 else 1.0))
+        return split
+
+
+def probe(X, y, **options):
+    """(rows, insertions, insertions of exact, gain over best gain) of each raced node."""
+    training = Probe(
+        np.ascontiguousarray(X, dtype=np.float32).ravel().data,
+        y.tolist(),
+        n_features=X.shape[1],
+        max_samples=1.0,
+        **options,
+    )
+    training.notes = []
+    for _ in training:
+        pass
+    return np.array(training.notes)
+
+
+CLASSES = make_classification(24_000, 20, n_informative=8, n_classes=3, random_state=0)
+TWO = make_classification(24_000, 20, n_informative=4, random_state=1)
+LINEAR = make_regression(24_000, 20, n_informative=8, noise=10.0, random_state=0)
+FRIEDMAN = make_friedman1(24_000, 20, noise=1.0, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("data", "criterion", "share"),
+    [
+        (CLASSES, "gini", 0.95),
+        (TWO, "gini", 0.95),
+        (TWO, "entropy", 0.95),
+        (LINEAR, "mse", 0.90),
+        (FRIEDMAN, "mse", 0.90),
+    ],
+    ids=["3-classes", "2-classes", "2-classes-entropy", "linear", "friedman"],
+)
+def test_the_chosen_split_is_nearly_the_best(data, criterion, share):
+    notes = probe(*data, criterion=criterion, n_trees=8, max_depth=8)
+    good = np.mean(notes[:, 3] >= 0.9)
+    saving = notes[:, 2].sum() / notes[:, 1].sum()
+    print(f"\n{len(notes)} nodes: {good:.3f} within 10 % of the best gain, {saving:.1f}x fewer")
+    assert len(notes) >= 100
+    assert good >= share
+    assert saving > 2
+
+
+@pytest.mark.parametrize(("make", "criterion"), [("classes", "gini"), ("numbers", "mse")])
+def test_large_nodes_cost_far_less_than_exact_and_hardly_grow(make, criterion):
+    cost = {}
+    for n in (10_000, 50_000, 1_000_000):
+        rng = np.random.default_rng(5)
+        X = rng.normal(size=(n, 9)).astype(np.float32)
+        signal = X[:, 0] + 0.7 * X[:, 1] * (X[:, 2] > 0) + 0.5 * X[:, 3] + rng.normal(size=n)
+        y = signal if criterion == "mse" else np.digitize(signal, [-0.8, 0.8])
+        notes = probe(X, y, criterion=criterion, n_trees=8, max_depth=1)
+        assert (notes[:, 0] == n).all()
+        cost[n] = notes[:, 1].mean(), (notes[:, 2] / notes[:, 1].mean()).mean()
+    print(
+        "\n" + ", ".join(f"{n}: {c:.0f} insertions, {s:.0f}x fewer" for n, (c, s) in cost.items())
+    )
+    assert cost[50_000][1] >= 5
+    assert cost[1_000_000][0] <= 2.5 * cost[10_000][0]
+
+
+def all_arms(codes, labels, width, bins, equal):
+    """Every arm's left side, counted row by row: the slow truth that `arms` has to agree with."""
+    stride = bins + 1
+    h = [0] * (stride * width)
+    for code, label in zip(codes, labels, strict=True):
+        h[code + stride * label] += 1
+    return h, stride
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), equal=st.booleans(), bins=st.integers(1, 6), width=st.integers(1, 4))
+def test_arms_are_exactly_the_ways_to_part_the_rows(data, equal, bins, width):
+    rows = data.draw(
+        st.lists(
+            st.tuples(st.integers(0, bins), st.integers(0, width - 1)), min_size=1, max_size=40
+        )
+    )
+    h, stride = all_arms([c for c, _ in rows], [k for _, k in rows], width, bins, equal)
+    seen = set()
+    for t, missing_left, left in arms(h, bins, stride, equal):
+        goes = {c: (c == t if equal else c <= t) for c in range(1, bins + 1)} | {0: missing_left}
+        assert left == [sum(goes[c] and k == label for c, k in rows) for label in range(width)]
+        seen.add(frozenset(i for i, (c, _) in enumerate(rows) if goes[c]))
+    for t, missing_left in itertools.product(range(1, bins + 1), (False, True)):
+        goes = {c: (c == t if equal else c <= t) for c in range(1, bins + 1)} | {0: missing_left}
+        side = frozenset(i for i, (c, _) in enumerate(rows) if goes[c])
+        other = frozenset(range(len(rows))) - side
+        proper = side and other and any(rows[i][0] for i in side)
+        if proper:  # whatever parts the rows is there, as itself or as its mirror image
+            assert side in seen or other in seen
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    cells=st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=3, max_size=9),
+    least=st.integers(1, 4),
+)
+def test_the_shortcut_for_gini_finds_what_the_general_search_finds(cells, least):
+    bins = len(cells)
+    stride = bins + 1
+    h = [0] * (3 * stride)
+    for b, cell in enumerate(cells, start=1):
+        for k, count in enumerate(cell):
+            h[b + k * stride] = count
+    total = [sum(cell[k] for cell in cells) for k in range(3)]
+    n = sum(total)
+    if n == 0:
+        return
+    gini = CRITERIA["gini"]()
+    best = None
+    for t, missing_left, left in arms(h, bins, stride, False):
+        size = sum(left)
+        if min(size, n - size) >= least:
+            score = gini.score(left, total, size, n - size)
+            if best is None or score > best[0]:
+                best = (score, t, missing_left)
+    assert Pure().best_arm(gini, h, bins, stride, False, total, least) == best
+
+
+def impurity(criterion, y):
+    """The textbook's definition, from the rows themselves."""
+    if criterion == "mse":
+        return float(np.var(y))
+    shares = np.bincount(y) / len(y)
+    shares = shares[shares > 0]
+    return float(
+        1 - (shares**2).sum() if criterion == "gini" else -(shares * np.log2(shares)).sum()
+    )
+
+
+def cells_of(criterion, y, width):
+    if criterion == "mse":
+        return [len(y), int(y.sum()), int((y * y).sum())]
+    return np.bincount(y, minlength=width).tolist()
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "mse"])
+def test_gains_are_those_of_the_textbook(criterion):
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        n = int(rng.integers(2, 60))
+        y = rng.integers(0, 50 if criterion == "mse" else 4, n)
+        cut = int(rng.integers(1, n))
+        left, right = y[:cut], y[cut:]
+        expected = impurity(criterion, y) - (
+            cut * impurity(criterion, left) + (n - cut) * impurity(criterion, right)
+        ) / len(y)
+        c = CRITERIA[criterion]()
+        total = cells_of(criterion, y, 4)
+        gain = c.describe(cells_of(criterion, left, 4), total)[0]
+        assert gain == pytest.approx(expected, abs=1e-9)
+        assert c.impurity(total) == pytest.approx(impurity(criterion, y), abs=1e-9)
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "mse"])
+def test_intervals_are_as_wide_as_gains_scatter(criterion):
+    """Draw many samples from one population: the spread of the gain is what one sample foretells.
+
+    The same for the difference of two thresholds, and the corrected gain is right on average.
+    """
+    rng = np.random.default_rng(1)
+    n, seen = 20_000, 500
+    x = rng.normal(size=n)
+    noise = rng.normal(size=n)
+    y = (
+        (60 * x + 100 * noise + 400).astype(int)
+        if criterion == "mse"
+        else np.digitize(x + noise, [-0.5, 0.9])
+    )
+    c = CRITERIA[criterion]()
+    whole = c.describe(cells_of(criterion, y[x <= 0.2], 3), cells_of(criterion, y, 3))[0]
+    gains, foretold, gaps, gap_foretold = [], [], [], []
+    rest = (n - seen) / ((n - 1) * seen)
+    for _ in range(400):
+        rows = rng.choice(n, seen, replace=False)
+        xs, ys = x[rows], y[rows]
+        total = cells_of(criterion, ys, 3)
+        sides = {}
+        for cut in (0.2, 1.0):
+            left = cells_of(criterion, ys[xs <= cut], 3)
+            sides[cut] = (left, *c.describe(left, total))
+        left, gain, bias, on_left, on_right = sides[0.2]
+        right = [p - i for p, i in zip(total, left, strict=True)]
+        scatter = c.scatter(left, total, on_left, None) + c.scatter(right, total, on_right, None)
+        gains.append(gain - bias * rest)
+        foretold.append((scatter / seen - gain * gain) * rest)
+        _, other, _, other_left, other_right = sides[1.0]
+        between = cells_of(criterion, ys[(xs > 0.2) & (xs <= 1.0)], 3)
+        outside = cells_of(criterion, ys[xs > 1.0], 3)
+        scatter = c.scatter(left, total, on_left, other_left)
+        scatter += c.scatter(between, total, on_right, other_left)
+        scatter += c.scatter(outside, total, on_right, other_right)
+        gaps.append(gain - other)
+        gap_foretold.append((scatter / seen - (gain - other) ** 2) * rest)
+    assert np.std(gains) == pytest.approx(math.sqrt(np.mean(foretold)), rel=0.12)
+    assert np.std(gaps) == pytest.approx(math.sqrt(np.mean(gap_foretold)), rel=0.12)
+    assert np.mean(gains) == pytest.approx(whole, abs=4 * np.std(gains) / math.sqrt(len(gains)))
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "mse"])
+def test_the_paper_s_intervals_are_as_wide_as_mu_scatters(criterion):
+    rng = np.random.default_rng(2)
+    n, seen = 20_000, 500
+    x = rng.normal(size=n)
+    noise = rng.normal(size=n)
+    y = (
+        (60 * x + 100 * noise).astype(int)
+        if criterion == "mse"
+        else np.digitize(x + noise, [-0.5, 0.9])
+    )
+
+    def cells(values):
+        if criterion == "mse":
+            return [int((values**p).sum()) for p in range(5)]
+        return np.bincount(values, minlength=3).tolist()
+
+    c = CRITERIA[criterion]()
+    found, foretold = [], []
+    for _ in range(400):
+        rows = rng.choice(n, seen, replace=False)
+        xs, ys = x[rows], y[rows]
+        left = int((xs <= 0.2).sum())
+        mu, variance = c.paper(cells(ys[xs <= 0.2]), cells(ys), left, seen - left)
+        found.append(mu)
+        foretold.append(variance / seen * (n - seen) / (n - 1))
+        expected = (
+            left * impurity(criterion, ys[xs <= 0.2])
+            + (seen - left) * impurity(criterion, ys[xs > 0.2])
+        ) / seen
+        assert mu == pytest.approx(expected, rel=1e-9)
+    assert np.std(found) == pytest.approx(math.sqrt(np.mean(foretold)), rel=0.12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    values=st.lists(
+        st.one_of(
+            st.floats(-1e6, 1e6, width=32),
+            st.integers(-3, 3).map(float),
+            st.just(float("nan")),
+            st.floats(width=32, allow_nan=False, allow_infinity=False),
+            st.floats(0, 2.0**-130, width=32),
+        ),
+        min_size=1,
+        max_size=400,
+    )
+)
+def test_codes_keep_the_order_and_thresholds_part_what_codes_part(values):
+    bounds = make_bounds(values)
+    codes = Pure().encode(values, bounds)
+    assert len(bounds) <= 256
+    assert all(a < b for a, b in itertools.pairwise(bounds[1:-1]))
+    for x, code in zip(values, codes, strict=True):
+        if x != x:
+            assert code == 0
+            continue
+        assert code == code_of(x, bounds)
+        for c in range(1, len(bounds) - 1):
+            assert (code <= c) == (x <= bounds[c])
+    distinct = {v for v in values if v == v}
+    if len(distinct) <= 255:
+        assert len({c for c in codes if c}) == len(distinct)
+
+
+def test_many_values_get_codes_of_about_equal_mass():
+    rng = np.random.default_rng(3)
+    values = np.exp(2 * rng.normal(size=20_000)).astype(np.float32)
+    codes = Pure().encode(values.tolist(), make_bounds(values[:4096].tolist()))
+    counts = np.bincount(np.frombuffer(codes, dtype=np.uint8), minlength=256)[1:]
+    assert (counts > 0).sum() >= 250
+    assert counts.max() < 5 * len(values) / 255
+
+
+def test_a_rare_value_takes_part_in_the_race():
+    """One row in two hundred is alike, and of another class: a sample of 64 rows seldom shows it."""
+    rows = [[float(i % 200 == 0), float(i % 7), float(i % 11)] for i in range(20_000)]
+    labels = [int(row[0]) for row in rows]
+    forest = train(rows, labels, n_trees=5, max_depth=3, max_features=3)
+    assert forest.predict([[1.0, 3.0, 3.0], [0.0, 3.0, 3.0]]) == [1, 0]
+    assert forest.feature_importances[0] > 0.9
+
+
+def test_missing_goes_where_it_learned_to_go():
+    rows = [[float(i % 10), float("nan") if i % 4 == 0 else 1.0] for i in range(2000)]
+    labels = [int(i % 4 == 0) for i in range(2000)]
+    forest = train(rows, labels, n_trees=3, max_depth=2, max_features=2)
+    assert forest.predict([[5.0, float("nan")], [5.0, 1.0], [5.0, -7.0], [5.0, None]]) == [
+        1,
+        0,
+        0,
+        1,
+    ]
+
+
+def test_a_category_is_told_from_all_others():
+    kinds = ["ant", "bee", "cat", "dog"]
+    rows = [[kinds[i % 4], float(i % 3)] for i in range(1600)]
+    labels = [int(row[0] == "bee") for row in rows]
+    forest = train(rows, labels, categorical=["x0"], n_trees=3, max_depth=1, max_features=2)
+    assert forest.predict([[k, 0.0] for k in kinds]) == [0, 1, 0, 0]
+    assert forest.predict([["yak", 0.0]]) == forest.predict([[None, 0.0]])
