@@ -1322,9 +1322,11 @@ class Training:
         else:
             total = weights[pool]
             for i in range(size):
-                # Without bootstrap: evenly spaced marks, so that each row comes as often as its
-                # weight says, to within one.
-                mark = rng.below(total) if self.bootstrap else i * total // size
+                # Without bootstrap: one mark in each of `size` equal stretches, so that each row
+                # comes about as often as its weight says.
+                mark = rng.below(total if self.bootstrap else max(1, total // size))
+                if not self.bootstrap:
+                    mark += i * total // size
                 low, high = 0, pool - 1
                 while low < high:
                     middle = (low + high) >> 1
