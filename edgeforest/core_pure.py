@@ -40,7 +40,7 @@ PIECE = 64  # rows worked on at once: lists are faster than arrays, and larger
 EDGE_ROWS = 4096  # rows of the data that place the codes
 PAPER_BATCH = 1000  # B of the paper's Algorithm 1
 RACE_ROWS = 512  # rows that a race is expected to need, for sharing out a short budget
-LEAST_ROWS = 128  # fewer rows than this do not make a race worth running
+LEAST_ROWS = 64  # fewer rows than this do not make a race worth running
 
 LEAF = 0xFFFF  # in `feature`: no split here
 MISSING_LEFT = 0x8000  # in `feature`: a missing value goes left
@@ -1008,8 +1008,8 @@ class Training:
 
     # ---- Sharing out the budget
 
-    def _demand(self, n, depth, rows):
-        """Rows that a subtree of n rows at `depth` wants, if a race wants `rows`."""
+    def _demand(self, n, depth, rows=RACE_ROWS):
+        """Rows that the races of a subtree want: n rows at `depth`, if a race wants `rows`."""
         total = 0
         level = self.max_depth - depth
         while level > 0 and n > 0:
@@ -1115,7 +1115,7 @@ class Training:
         h = contender.h
         return [sum(h[i : i + stride]) for i in range(0, len(h), stride)]
 
-    def _race(self, rows, start, end, rng, features, demand):
+    def _race(self, rows, start, end, rng, features):
         """Find a node's split; a generator that yields between rounds and returns a Split or None.
 
         All drawn features start. A round counts one more batch of the node's rows into their
@@ -1134,8 +1134,9 @@ class Training:
         most = n
         if self.splitter == "mab":
             left = self.budget.left()
-            if left is not None and demand * len(racing) > left:  # short: every race gets its part
-                most = min(n, max(LEAST_ROWS, RACE_ROWS * left // (demand * len(racing))))
+            wanted = self._wanted * len(racing)
+            if left is not None and wanted > left:  # short: every race gets its part
+                most = min(n, max(LEAST_ROWS, RACE_ROWS * left // wanted))
             batch = most if n <= EXACT_BELOW else min(BATCH, most)
         elif self.budget.left() is not None and self.budget.left() < n * len(racing):
             return None  # exact or nothing
@@ -1365,18 +1366,20 @@ class Training:
         features = self.features[:]
         size = self.sample_size
         tree.add(0, size, 0)
-        self._wanted = self._demand(size, 0, RACE_ROWS)  # by nodes whose race is still to come
+        self._wanted = self._demand(size, 0)  # rows, by all races that are still to come
         raced = waiting = 0
         leaves = 1
         while True:
             while raced < len(tree.feature):
                 start, end, depth = tree.start[raced], tree.end[raced], tree.depth[raced]
-                demand = self._wanted
-                self._wanted -= self._demand(end - start, depth, RACE_ROWS)
                 if self._may_split(rows, start, end, depth):
-                    split = yield from self._race(rows, start, end, rng, features, demand)
+                    split = yield from self._race(rows, start, end, rng, features)
                     if split and split.gain * (end - start) / size >= self.min_impurity_decrease:
                         tree.decide(raced, split, self._threshold(split))
+                if tree.waits(raced):  # paid for itself; what lies below it is still to come
+                    self._wanted -= min(end - start, RACE_ROWS)
+                else:
+                    self._wanted -= self._demand(end - start, depth)
                 raced += 1
             # Next: the first that waits to be split, or the one that gains most.
             while waiting < raced and not tree.waits(waiting):
@@ -1404,8 +1407,9 @@ class Training:
             self.importance[f] += tree.gain[node] * (end - start) / size
             tree.left[node] = tree.add(start, middle, depth + 1)
             tree.right[node] = tree.add(middle, end, depth + 1)
-            self._wanted += self._demand(middle - start, depth + 1, RACE_ROWS)
-            self._wanted += self._demand(end - middle, depth + 1, RACE_ROWS)
+            self._wanted += self._demand(middle - start, depth + 1)
+            self._wanted += self._demand(end - middle, depth + 1)
+            self._wanted -= self._demand(end - start, depth) - min(end - start, RACE_ROWS)
 
     def _may_split(self, rows, start, end, depth):
         n = end - start

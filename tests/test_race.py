@@ -18,13 +18,13 @@ class Probe(Training):
 
     least = 1000
 
-    def _race(self, rows, start, end, rng, features, demand):
+    def _race(self, rows, start, end, rng, features):
         n = end - start
         twin = Rng()
         twin.z, twin.w = rng.z, rng.w  # to draw the same features and bins again
         drawn = features[:]
         before = self.budget.spent.insertions
-        split = yield from super()._race(rows, start, end, rng, features, demand)
+        split = yield from super()._race(rows, start, end, rng, features)
         if n < self.least or split is None:
             return split
         cost = self.budget.spent.insertions - before
