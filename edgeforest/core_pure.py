@@ -97,7 +97,9 @@ class Rng:
         z = self.z
         w = self.w
         for i in range(len(values)):
-            value = MASK
+            z = 25338 * (z & 32767) + (z >> 15)
+            w = 26100 * (w & 32767) + (w >> 15)
+            value = ((z & 32767) << 15) ^ w
             while value >= limit:
                 z = 25338 * (z & 32767) + (z >> 15)
                 w = 26100 * (w & 32767) + (w >> 15)
@@ -753,7 +755,7 @@ class Training:
         self.tolerance = tolerance
         self.seed = seed
         self.regression = criterion == "mse"
-        self.n, self.m, self.cell = _shape(X, n_features, by_column)
+        self.n, self.m, self.column = _shape(X, n_features, by_column)
         # Bytes are codes already: whole numbers from 0 to 255, none missing.
         self.raw = isinstance(X[0] if by_column else X, (bytes, bytearray))
         self._name_features(names, categorical)
@@ -914,18 +916,16 @@ class Training:
         for f in range(self.m):
             if self.categories[f] is None and self.raw:
                 bounds = range(256)  # the threshold of code c is c
-                codes = X[f]  # by column: used as it is, no copy
-                if isinstance(codes, int):
-                    codes = bytearray(n)
-                    for i in range(n):
-                        codes[i] = X[i * self.m + f]
+                codes = self.column(f)
+                if isinstance(codes, list):  # else given by column: used as it is, without a copy
+                    codes = bytearray(codes)
             elif self.categories[f] is None:
                 values = self._read_numbers(f)
                 seen = values if sample is None else [values[i] for i in sample]
                 bounds = make_bounds(seen)
                 codes = self.ops.encode(values, bounds)
             else:
-                values = [_plain(self.cell(i, f)) for i in range(n)]
+                values = [_plain(v) for v in self.column(f)]
                 try:
                     kinds = sorted(set([v for v in values if v is not None]))
                 except TypeError:
@@ -946,17 +946,16 @@ class Training:
             self.bounds.append(bounds)
 
     def _read_numbers(self, f):
-        cell = self.cell
+        given = self.column(f)
         try:
-            values = array("f", [cell(i, f) for i in range(self.n)])
+            values = array("f", given)
             total = sum(values)
             if total - total == 0 or all([v - v == 0 or v != v for v in values]):
                 return values
         except (TypeError, ValueError, OverflowError):
             pass
         values = array("f")
-        for i in range(self.n):  # again, slowly, to accept None or to say which value is wrong
-            v = cell(i, f)
+        for i, v in enumerate(given):  # again, slowly, to accept None or to say what is wrong
             if v is None:
                 v = float("nan")
             if not _is_number(v):
@@ -1473,7 +1472,7 @@ class Training:
                 self.tree = self.tree or Tree()
             self._close()
             self.budget.late()
-            self.X = self.cell = self.columns = self.rows = self.y = None
+            self.X = self.column = self.columns = self.rows = self.y = None
         forest = self.grown
         total = sum(self.importance)
         forest.importances = [int(v / (total or 1) * 1000000 + 0.5) for v in self.importance]
@@ -1914,7 +1913,7 @@ def _plain(v):
 
 
 def _shape(X, n_features, by_column):
-    """Rows, features, and a function from row and feature to the value there."""
+    """Rows, features, and a function from a feature to its column of values."""
     n = len(X)
     if n == 0:
         raise ValueError("no rows to train on; give at least one")
@@ -1928,7 +1927,7 @@ def _shape(X, n_features, by_column):
         if n % m:
             raise ValueError(f"a flat buffer of {n} values does not hold rows of {m}")
         n //= m
-        return n, m, lambda i, f: X[i * m + f]
+        return n, m, lambda f: [X[i] for i in range(f, n * m, m)]
     elif hasattr(X[0], "__len__"):
         m = len(X[0])
     else:
@@ -1939,7 +1938,7 @@ def _shape(X, n_features, by_column):
             raise ValueError(f"{what} {i} has {len(line)} values, {what} 0 has {len(X[0])}")
     if not 1 <= m <= FEATURE or not 1 <= n <= MASK:
         raise ValueError(f"X must have 1 to {MASK} rows of 1 to {FEATURE} values, got {n} of {m}")
-    return n, m, (lambda i, f: X[f][i]) if by_column else (lambda i, f: X[i][f])
+    return n, m, (lambda f: X[f]) if by_column else (lambda f: [row[f] for row in X])
 
 
 def _part(name, value, whole):
