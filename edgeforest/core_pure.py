@@ -170,13 +170,17 @@ class Budget:
 
     def late(self):
         """Whether the time is up."""
+        return self.until is not None and self.tick() >= self.until
+
+    def tick(self):
+        """Seconds spent so far."""
         now = _ticks()
         passed = (
             time.ticks_diff(now, self._last) if hasattr(time, "ticks_diff") else now - self._last
         )
         self._last = now
         self.spent.seconds += passed / 1000
-        return self.until is not None and self.spent.seconds >= self.until
+        return self.spent.seconds
 
     def take(self, rows, width):
         """Ask for `rows` rows of `width` insertions each; pays for and returns as many as fit."""
@@ -666,6 +670,13 @@ def _normal_quantile(p):
     return t - over / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
 
 
+def _is_sequence(value):
+    try:
+        return not isinstance(value, str) and len(value) >= 0
+    except TypeError:
+        return False
+
+
 def _is_number(value):
     return hasattr(value, "__float__") or isinstance(value, (int, float))
 
@@ -757,7 +768,7 @@ class Training:
         self.regression = criterion == "mse"
         self.n, self.m, self.column = _shape(X, n_features, by_column)
         # Bytes are codes already: whole numbers from 0 to 255, none missing.
-        self.raw = isinstance(X[0] if by_column else X, (bytes, bytearray))
+        self.raw = all([isinstance(x, (bytes, bytearray)) for x in (X if by_column else [X])])
         self._name_features(names, categorical)
         if len(y) != self.n:
             raise ValueError(f"y must have one label a row: got {len(y)} labels for {self.n} rows")
@@ -836,27 +847,31 @@ class Training:
             self.categories[f] = []
 
     def _read_classes(self, y):
-        labels = [v.item() if hasattr(v, "item") else v for v in y]
-        for i, v in enumerate(labels):
-            if v is None or v != v:
-                raise ValueError(f"the label of row {i} is missing; drop rows without a label")
+        if not isinstance(y, (bytes, bytearray)):
+            y = [_plain(v) for v in y]
+            if None in y:
+                raise ValueError(
+                    f"the label of row {y.index(None)} is missing; drop rows without a label"
+                )
         try:
-            self.classes = sorted(set(labels))
+            self.classes = sorted(set(y))
         except TypeError:
-            raise ValueError("labels must be all text or all numbers; got a mixture") from None
+            raise ValueError("labels must be all text or all numbers, got a mixture") from None
         if len(self.classes) > 4096:
             raise ValueError(
                 f"at most 4096 classes, got {len(self.classes)}; for numbers use criterion='mse'"
             )
         place = {v: k for k, v in enumerate(self.classes)}
-        self.y = array("B" if len(self.classes) < 256 else "H", [place[v] for v in labels])
-        self.width = len(self.classes)
+        self.width = len(place)
+        self.y = bytearray(self.n) if self.width < 257 else array("H", bytes(2 * self.n))
+        for i, v in enumerate(y):
+            self.y[i] = place[v]
 
     def _read_targets(self, y):
         # Targets become whole levels from 0 to 65535 between the smallest and the largest.
         try:
-            values = array("f", y)
-        except TypeError:
+            values = array("f", list(y))
+        except (TypeError, ValueError):
             raise TypeError("targets of a regression must be numbers") from None
         for i, v in enumerate(values):
             if v - v != 0:
@@ -909,7 +924,7 @@ class Training:
         self.columns = []
         self.bounds = []
         sample = None
-        if n > EDGE_ROWS:
+        if n > EDGE_ROWS and not self.raw:
             sample = array("I", bytes(4 * EDGE_ROWS))
             rng.fill(sample, n)
         self.budget.spent.rows_read += min(n, EDGE_ROWS)
@@ -948,7 +963,7 @@ class Training:
     def _read_numbers(self, f):
         given = self.column(f)
         try:
-            values = array("f", given)
+            values = array("f", list(given))
             total = sum(values)
             if total - total == 0 or all([v - v == 0 or v != v for v in values]):
                 return values
@@ -1356,6 +1371,7 @@ class Training:
             self.tree = Tree()
             yield from self._grow(self.tree, Rng(self.seed, index + 1))
             self._close()
+            budget.tick()
             yield self
 
     def _grow(self, tree, rng):
@@ -1471,7 +1487,7 @@ class Training:
             if not self.grown:
                 self.tree = self.tree or Tree()
             self._close()
-            self.budget.late()
+            self.budget.tick()
             self.X = self.column = self.columns = self.rows = self.y = None
         forest = self.grown
         total = sum(self.importance)
@@ -1628,7 +1644,7 @@ class Forest:
             raise ValueError(f"a row must have {self.n_features} values, got {len(row)}")
         if self.all_numbers:
             try:
-                return array("f", row)
+                return array("f", list(row))  # a list: of bytes it would take the bits
             except (TypeError, ValueError, OverflowError):
                 pass
         values = array("f")
@@ -1648,7 +1664,10 @@ class Forest:
         `row` holds what `encode` gives, or whole numbers (bytes, array of int); `out` has a place
         for each class, or one for a regression (`value` turns its sum into the prediction).
         """
-        feature, right, votes, width = self.feature, self.right, self.votes, self.n_votes
+        feature = self.feature  # one by one: a tuple would be an allocation
+        right = self.right
+        votes = self.votes
+        width = self.n_votes
         whole = isinstance(row[0], int)
         threshold = self.cut if whole else self.threshold
         for k in range(width):
@@ -1684,11 +1703,9 @@ class Forest:
         return array("f", [part + self.low])[0]
 
     def _many(self, rows):
-        if not hasattr(rows, "__len__"):
+        if not _is_sequence(rows):
             rows = list(rows)
-        if len(rows) and (isinstance(rows[0], str) or not hasattr(rows[0], "__len__")):
-            return None
-        return rows
+        return rows if not len(rows) or _is_sequence(rows[0]) else None
 
     def predict(self, rows):
         """The class or value of one row, or a list of them for a sequence of rows."""
@@ -1928,7 +1945,7 @@ def _shape(X, n_features, by_column):
             raise ValueError(f"a flat buffer of {n} values does not hold rows of {m}")
         n //= m
         return n, m, lambda f: [X[i] for i in range(f, n * m, m)]
-    elif hasattr(X[0], "__len__"):
+    elif _is_sequence(X[0]):
         m = len(X[0])
     else:
         raise TypeError("X must be rows of values, or flat with n_features given")

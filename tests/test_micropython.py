@@ -1,0 +1,690 @@
+"""The core in real MicroPython: the same forests as in CPython, on a board's heap."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import http.server
+import json
+import re
+import shutil
+import sys
+import threading
+import tomllib
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from runtimes import (
+    CORE,
+    ROOT,
+    compile_mpy,
+    needs_board_heap,
+    needs_micropython,
+    needs_mpy_cross,
+    needs_wasm,
+    output,
+    run,
+    run_cpython,
+    run_micropython,
+    run_wasm,
+)
+
+FIRMWARE = ROOT / "firmware"
+GESTURE = FIRMWARE / "examples" / "gesture.py"
+
+# What the core may import: it has to be there on every board (or be guarded, as micropython is).
+ALLOWED_IMPORTS = {
+    *("array", "binascii", "gc", "json", "math", "micropython", "os", "struct", "time"),
+}
+CORE_BYTES = 26_000  # of the compiled core: a board keeps it in its heap
+
+
+@pytest.fixture(scope="session")
+def core_mpy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The core, compiled as for a board."""
+    path = tmp_path_factory.mktemp("compiled") / "core_pure.mpy"
+    compile_mpy(CORE, path, "-O3")
+    return path
+
+
+@pytest.fixture
+def board(core_mpy: Path, tmp_path: Path) -> Path:
+    """A folder as on a board: the compiled core and nothing else (a .py would win over it)."""
+    folder = tmp_path / "board"
+    folder.mkdir()
+    shutil.copy(core_mpy, folder)
+    return folder
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """A folder with the source of the core, for CPython."""
+    folder = tmp_path / "host"
+    folder.mkdir()
+    shutil.copy(CORE, folder)
+    return folder
+
+
+def without_heap(text: str) -> list[str]:
+    """The lines of an output that do not tell how much of the heap is free."""
+    return [line for line in text.splitlines() if not line.startswith("free ")]
+
+
+# ---- A board's heap
+
+# 800 rows of 6 bytes, by column: the buffers of a sensor, used where they are.
+SMALL = """
+import gc
+import sys
+import core_pure as ef
+
+def free(when):
+    gc.collect()
+    if hasattr(gc, "mem_free"):
+        print("free", when, gc.mem_free())
+
+free("after import")
+n = int(sys.argv[1])
+rng = ef.Rng(1)
+X = [bytearray(n) for f in range(6)]
+y = bytearray(n)
+for i in range(n):
+    for f in range(6):
+        X[f][i] = rng.below(256)
+    y[i] = (X[0][i] > 100) + (X[1][i] + X[2][i] > 250)
+free("with data")
+t = ef.Training(X, y, by_column=True, n_trees=5, max_depth=5, seed=3)
+for _ in t:
+    pass
+f = t.forest()
+free("with forest")
+out = [0, 0, 0]
+row = bytearray(6)
+right = 0
+for i in range(n):
+    for j in range(6):
+        row[j] = X[j][i]
+    right += f.classes[f.predict_into(row, out)] == y[i]
+print(right)
+f.write(sys.stdout)
+"""
+
+
+@needs_mpy_cross
+@needs_board_heap
+def test_800_rows_train_in_a_heap_of_64_kilobytes(board: Path, host: Path) -> None:
+    text = output(run_micropython(SMALL, board, "64k", ["800"]))
+    print(text)
+    right, model = without_heap(text)
+    assert int(right) > 0.9 * 800
+    assert len(json.loads(model)["features"]) == 6
+    assert [right, model] == output(run_cpython(SMALL, host, ["800"])).splitlines()
+
+
+@needs_mpy_cross
+@needs_board_heap
+def test_a_heap_that_is_too_small_ends_in_a_memory_error(board: Path, host: Path) -> None:
+    expected = output(run_cpython(SMALL, host, ["800"])).splitlines()
+    enough = []
+    for kilobytes in range(24, 64, 2):
+        done = run_micropython(SMALL, board, f"{kilobytes}k", ["800"])
+        enough.append(done.returncode == 0)
+        if enough[-1]:
+            assert without_heap(done.stdout) == expected, kilobytes
+        else:  # a crash would be a negative code, another exception another last line
+            assert done.returncode == 1, (kilobytes, done)
+            assert done.stderr.startswith("Traceback"), (kilobytes, done)
+            assert done.stderr.splitlines()[-1].startswith("MemoryError"), (kilobytes, done)
+    print("enough:", enough)
+    assert not enough[0]
+    assert enough[-1]
+
+
+@needs_mpy_cross
+@needs_board_heap
+def test_the_capacities_in_the_readme_are_true(board: Path) -> None:
+    readme = (FIRMWARE / "README.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| (\d+) kB \| ([\d,]+) \|", readme, re.MULTILINE)
+    assert [int(heap) for heap, _ in table] == [64, 96, 128, 192, 256]
+    for heap, rows in table:
+        text = output(run_micropython(SMALL, board, heap + "k", [rows.replace(",", "")]))
+        print(heap, rows, text.splitlines()[:3])
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_a_budget_in_bytes_that_is_too_small_is_refused_with_a_sentence(board: Path) -> None:
+    script = """
+import core_pure as ef
+X = [bytearray(range(200)) for f in range(6)]
+t = ef.Training(X, bytearray(200), by_column=True)
+print(t.working_bytes(0, 3))
+try:
+    ef.Training(X, bytearray(200), by_column=True, budget=ef.Budget(bytes=t.working_bytes(0, 3) - 1))
+except ValueError as error:
+    print(error)
+ef.Training(X, bytearray(200), by_column=True, budget=ef.Budget(bytes=t.working_bytes(0, 3)))
+"""
+    need, sentence = output(run_micropython(script, board, "128k")).splitlines()
+    assert sentence == (
+        f"training needs at least {need} bytes of working memory, the budget is {int(need) - 1}; "
+        "use fewer rows or features"
+    )
+
+
+# ---- The same forest
+
+# Numbers, missing values, a categorical feature and weights; enough rows that a race has rounds.
+MIXED = """
+import sys
+from array import array
+import core_pure as ef
+
+def data(n, regression, noise):
+    rng = ef.Rng(5)
+    X = array("f"), [], [], array("f")
+    y = array("f") if regression else []
+    for i in range(n):
+        a, b, c = rng.below(1000) / 8, rng.below(5000) - 2500, rng.below(4)
+        X[0].append(a)
+        X[1].append(None if rng.below(10) == 0 else b)
+        X[2].append((None, "red", "green", "blue")[c])
+        X[3].append(float("nan") if rng.below(7) == 0 else rng.unit())
+        if regression:
+            y.append(a * 0.25 + (20.5 if c == 1 else 0) + rng.unit())
+        elif rng.below(noise):
+            y.append("abc"[(a > 60) + (c == 1 and b > 0)])
+        else:
+            y.append("c")
+    return X, y
+
+def train(n, criterion, noise=9, **options):
+    X, y = data(n, criterion == "mse", noise)
+    t = ef.Training(X, y, by_column=True, criterion=criterion, categorical=[2], names="pqrs",
+                    seed=9, **options)
+    for _ in t:
+        pass
+    return t.forest()
+"""
+ONE = """
+criterion, kind, splitter = sys.argv[1:]
+options = {"kind": kind, "splitter": splitter, "n_trees": 3, "max_depth": 6, "max_features": 4}
+if criterion == "mse":
+    options["sample_weight"] = bytearray([1 + i % 3 for i in range(1500)])
+else:
+    options["class_weight"] = "balanced" if kind == "random-forest" else {"a": 2.5}
+train(1500, criterion, noise=2, **options).write(sys.stdout)
+"""
+MORE = {
+    "plain": "1500, 'gini', n_trees=2",
+    "few rows": "300, 'entropy', n_trees=4",
+    "short budget": "1500, 'gini', n_trees=4, budget=9000",
+    "short budget, entropy": "1500, 'entropy', n_trees=2, budget=7000, max_depth=4",
+    "best first": "1500, 'gini', n_trees=2, max_leaf_nodes=9, min_samples_leaf=20",
+    "best first, regression": "1500, 'mse', n_trees=2, max_leaf_nodes=9, min_samples_leaf=20",
+    "no bootstrap": "1200, 'gini', n_trees=2, bootstrap=False, max_features=3, max_depth=4",
+    "weights, no bootstrap": "600, 'gini', class_weight='balanced', bootstrap=False, n_trees=2",
+    "careful": "1500, 'entropy', z=3.0, tolerance=0.02, n_bins=32, n_trees=2, max_depth=3",
+    "confident": "1500, 'mse', splitter='mab-paper', confidence=0.95, n_trees=2, max_depth=3",
+}
+
+
+@needs_mpy_cross
+@needs_micropython
+@pytest.mark.parametrize("splitter", ["mab", "mab-paper", "exact"])
+@pytest.mark.parametrize("kind", ["random-forest", "extra-trees", "random-patches"])
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "mse"])
+def test_the_model_is_cpythons_to_the_byte(
+    board: Path, host: Path, criterion: str, kind: str, splitter: str
+) -> None:
+    arguments = [criterion, kind, splitter]
+    model = output(run_micropython(MIXED + ONE, board, "256k", arguments))
+    assert json.loads(model)["splitter"] == splitter
+    assert model == output(run_cpython(MIXED + ONE, host, arguments))
+
+
+@needs_mpy_cross
+@needs_micropython
+@pytest.mark.parametrize("options", MORE.values(), ids=MORE)
+def test_the_model_is_cpythons_with_other_options(board: Path, host: Path, options: str) -> None:
+    script = f"{MIXED}train({options}).write(sys.stdout)\n"
+    model = output(run_micropython(script, board, "256k"))
+    assert json.loads(model)["format"] == "edgeforest"
+    assert model == output(run_cpython(script, host))
+
+
+def test_the_bandit_has_work_in_the_tests_above(host: Path) -> None:
+    # Else they would compare the exact splitter with itself: its races are close enough that
+    # wider intervals would have led to another forest.
+    for criterion in ("gini", "entropy", "mse"):
+        arguments = [criterion, "random-forest"]
+        usual = output(run_cpython(MIXED + ONE, host, [*arguments, "mab"]))
+        exact = output(run_cpython(MIXED + ONE, host, [*arguments, "exact"]))
+        wider = ONE.replace("noise=2", "noise=2, z=ef.Z + 0.3")
+        assert json.loads(usual)["spent"][0] < json.loads(exact)["spent"][0]
+        assert usual != output(run_cpython(MIXED + wider, host, [*arguments, "mab"]))
+
+
+@needs_wasm
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "mse"])
+def test_webassembly_gives_the_same_model_from_the_source(
+    host: Path, tmp_path: Path, criterion: str
+) -> None:
+    script = f"{MIXED}train(1500, {criterion!r}, n_trees=3, max_depth=6).write(sys.stdout)\n"
+    guest = tmp_path / "guest"
+    guest.mkdir()
+    shutil.copy(CORE, guest)
+    model = output(run_wasm(script, guest))
+    assert json.loads(model)["criterion"] == criterion
+    assert model.strip() == output(run_cpython(script, host))
+
+
+# ---- One model, two Pythons
+
+# Present, missing and infinite numbers, known, unknown and missing categories.
+USE = """
+def use(f):
+    nan = float("nan")
+    out = [0] * f.n_votes
+    for a in (0, 7.5, 59.96875, 60, 124.875, nan, None, float("inf")):
+        for b, c in ((-100, "red"), (4000, "red"), (None, "blue"), (nan, "mauve"), (17, None)):
+            row = [a, b, c, 0.5 if b else nan]
+            f.predict_into(f.encode(row), out)
+            answer = f.predict(row)
+            # A regression's value is a float32: shown as a whole number, since not every Python
+            # writes all the digits of a float.
+            print(answer if isinstance(answer, str) else int(answer * 65536), out)
+"""
+LOAD = "import core_pure as ef\n" + USE + 'use(ef.load("model.json"))\n'
+SAVE = MIXED + USE + "f = train({}, n_trees=5, max_depth=4)\nuse(f)\nf.save('model.json')\n"
+
+
+@needs_mpy_cross
+@needs_board_heap
+@pytest.mark.parametrize("options", ["1500, 'gini'", "300, 'entropy', noise=3", "1500, 'mse'"])
+def test_a_model_trained_on_cpython_predicts_alike_on_a_board(
+    board: Path, host: Path, options: str
+) -> None:
+    expected = output(run_cpython(SAVE.format(options), host))
+    shutil.copy(host / "model.json", board)
+    assert len(set(expected.splitlines())) > 5
+    assert output(run_micropython(LOAD, board, "64k")) == expected
+
+
+@needs_mpy_cross
+@needs_micropython
+@pytest.mark.parametrize("options", ["1500, 'gini'", "300, 'entropy', noise=3", "1500, 'mse'"])
+def test_a_model_trained_on_a_board_predicts_alike_on_cpython(
+    board: Path, host: Path, options: str
+) -> None:
+    expected = output(run_micropython(SAVE.format(options), board, "256k"))
+    assert sorted(path.name for path in board.iterdir() if path.suffix != ".py") == [
+        "core_pure.mpy",
+        "model.json",
+    ]
+    shutil.copy(board / "model.json", host)
+    assert len(set(expected.splitlines())) > 5
+    assert output(run_cpython(LOAD, host)) == expected
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_a_damaged_model_is_refused_on_a_board(board: Path, host: Path) -> None:
+    output(run_cpython(SAVE.format("300, 'gini'"), host))
+    model = (host / "model.json").read_text(encoding="utf-8")
+    (board / "model.json").write_text(model.replace('"c"', '"d"'), encoding="utf-8")
+    done = run_micropython(LOAD, board, "128k")
+    assert done.returncode == 1
+    assert "ValueError: the model was altered" in done.stderr
+
+
+# ---- Between readings
+
+TRAINED = """
+import core_pure as ef
+rng = ef.Rng(2)
+X = [bytearray([rng.below(256) for i in range(400)]) for f in range(4)]
+y = bytearray([(X[0][i] > 99) + (X[1][i] > 150) for i in range(400)])
+t = ef.Training(X, y, by_column=True, n_trees=6, max_depth=6)
+"""
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_predict_into_allocates_nothing_for_whole_numbers(board: Path) -> None:
+    script = """
+import micropython
+from array import array
+for _ in t:
+    pass
+f = t.forest()
+out = array("i", [0, 0, 0])
+seen = bytearray(3)
+def sweep(row):
+    for i in range(256):
+        row[0] = i
+        row[1] = i
+        seen[f.predict_into(row, out)] += 1
+whole = bytearray(4), array("H", [0] * 4), array("i", [0] * 4)
+floats = array("f", [0] * 4)
+for row in whole:
+    micropython.heap_lock()
+    sweep(row)
+    micropython.heap_unlock()
+    print(list(seen))
+    seen = bytearray(3)
+micropython.heap_lock()
+try:
+    sweep(floats)
+    micropython.heap_unlock()
+except MemoryError:
+    micropython.heap_unlock()
+    print("floats allocate")
+"""
+    *counts, last = output(run_micropython(TRAINED + script, board, "128k")).splitlines()
+    assert last == "floats allocate"  # the lock was on
+    assert counts == [counts[0]] * 3
+    assert min(json.loads(counts[0])) > 0
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_a_training_that_is_stopped_half_way_gives_a_forest(board: Path, host: Path) -> None:
+    script = """
+import sys
+for step in t:
+    if step is not t:
+        raise ValueError(step)
+    if len(t.grown) == 2 and t.tree and len(t.tree.feature) > 4:
+        break
+f = t.forest()
+for _ in range(2):
+    row = [200, 20, 0, 0]
+    print(len(f), f.predict(row), f.predict([20, 20, 0, 0]), f.spent.insertions)
+    f = ef.load(f.to_json())
+f.write(sys.stdout)
+"""
+    text = output(run_micropython(TRAINED + script, board, "128k"))
+    first, second, model = text.splitlines()
+    assert first == second
+    assert first.startswith("3 1 0 ")  # two whole trees and a part of one
+    assert json.loads(model)["crc32"]
+    assert text == output(run_cpython(TRAINED + script, host))
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_a_training_that_is_stopped_at_once_gives_a_forest(board: Path) -> None:
+    script = "f = t.forest()\nprint(len(f), f.predict([200, 20, 0, 0]), f.spent.insertions)\n"
+    assert output(run_micropython(TRAINED + script, board, "128k")) == "1 1 0\n"
+
+
+# ---- What is given as rows
+
+ROWS = """
+import core_pure as ef
+rng = ef.Rng(2)
+rows = [[rng.below(256) for f in range(4)] for i in range(300)]
+"""
+AS_ROWS = {
+    "rows for training": """
+f = ef.train(rows, [r[0] > 99 for r in rows], n_trees=2)
+print(f.predict([200, 0, 0, 0]), f.predict([20, 0, 0, 0]))
+""",
+    "rows for prediction": """
+f = ef.train([bytearray([r[f] for r in rows]) for f in range(4)], [r[0] > 99 for r in rows],
+             by_column=True, n_trees=2)
+print(f.predict([[200, 0, 0, 0], [20, 0, 0, 0]]), len(f.predict_proba(rows[:3])))
+""",
+    "a flat buffer": """
+flat = bytearray()
+for r in rows:
+    flat.extend(bytes(r))
+f = ef.train(flat, [r[0] > 99 for r in rows], n_features=4, n_trees=2)
+print(f.predict([200, 0, 0, 0]), f.predict([20, 0, 0, 0]))
+""",
+    "a row of bytes": """
+f = ef.train([bytearray([r[f] for r in rows]) for f in range(4)], [r[0] > 99 for r in rows],
+             by_column=True, n_trees=2)
+print(f.predict(bytes([200, 0, 0, 0])), f.predict(bytearray(4)))
+""",
+    "columns of several kinds": """
+X = [[r[f] for r in rows] for f in range(4)]
+X[1] = bytearray(X[1])
+f = ef.train(X, [r[1] > 99 for r in rows], by_column=True, n_trees=2)
+print(f.predict([0, 200, 0, 0]), f.predict([0, 20, 0, 0]))
+""",
+    "columns of several kinds, bytes first": """
+X = [[r[f] / 2 for r in rows] for f in range(4)]
+X[0] = bytearray([r[0] for r in rows])
+f = ef.train(X, [r[1] > 99 for r in rows], by_column=True, n_trees=2)
+print(f.predict([0, 100, 0, 0]), f.predict([0, 10, 0, 0]))
+""",
+    "targets as bytes": """
+f = ef.train([bytearray([r[f] for r in rows]) for f in range(4)], bytearray([r[0] for r in rows]),
+             criterion="mse", by_column=True, n_trees=2)
+print(f.predict([200, 0, 0, 0]) > f.predict([20, 0, 0, 0]))
+""",
+}
+
+
+@needs_mpy_cross
+@needs_micropython
+@pytest.mark.parametrize("use", AS_ROWS.values(), ids=AS_ROWS)
+def test_a_board_takes_rows_as_cpython_does(board: Path, host: Path, use: str) -> None:
+    expected = output(run_cpython(ROWS + use, host))
+    assert expected.startswith(("True", "[True, False] 3"))
+    assert output(run_micropython(ROWS + use, board, "128k")) == expected
+
+
+# ---- The file that goes onto a board
+
+
+@needs_mpy_cross
+@pytest.mark.parametrize("option", ["-O3", "-march=armv6m", "-march=armv7emsp"])
+def test_the_core_compiles_for_boards(tmp_path: Path, option: str) -> None:
+    path = tmp_path / "core_pure.mpy"
+    compile_mpy(CORE, path, "-O3", option)
+    size = path.stat().st_size
+    print(f"core_pure.mpy {option}: {size} bytes")
+    assert path.read_bytes()[:2] == b"M\x06"
+    assert size < CORE_BYTES
+
+
+def test_the_core_imports_only_what_boards_have() -> None:
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(CORE.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported.update(name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            imported.add("." * node.level + (node.module or ""))
+    assert {"array", "json", "math"} <= imported
+    assert imported <= ALLOWED_IMPORTS
+
+
+# ---- Ways onto a board
+
+
+def package_urls() -> list[tuple[str, str]]:
+    package = json.loads((FIRMWARE / "package.json").read_text(encoding="utf-8"))
+    return [(destination, source) for destination, source in package["urls"]]
+
+
+def test_the_mip_package_names_files_that_exist() -> None:
+    assert package_urls()
+    for destination, source in package_urls():
+        assert not destination.startswith(("/", "."))
+        assert Path(destination).name == Path(source).name
+        assert (FIRMWARE / source).is_file()
+        assert ROOT in (FIRMWARE / source).resolve().parents
+
+
+def test_the_packages_for_boards_have_the_projects_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    package = json.loads((FIRMWARE / "package.json").read_text(encoding="utf-8"))
+    assert package["version"] == project["version"]
+    assert read_manifest()["metadata"]["version"] == project["version"]
+
+
+def read_manifest() -> dict[str, dict]:
+    """What the manifest asks MicroPython's build for: the arguments of each call."""
+    calls: dict[str, dict] = {}
+    known = {
+        "metadata": lambda **options: calls.update(metadata=options),
+        "package": lambda name, **options: calls.update(package={"name": name, **options}),
+    }
+    exec((FIRMWARE / "manifest.py").read_text(encoding="utf-8"), known)
+    return calls
+
+
+def test_the_manifest_freezes_the_files_of_the_mip_package() -> None:
+    package = read_manifest()["package"]
+    frozen = [f"{package['name']}/{name}" for name in package["files"]]
+    assert frozen == [destination for destination, _ in package_urls()]
+    assert all((FIRMWARE / package["base_path"] / name).is_file() for name in frozen)
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A folder on a web server on this machine, and its address."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    handler = functools.partial(QuietHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield folder, f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@needs_micropython
+def test_real_mip_installs_the_package(site: tuple[Path, str], tmp_path: Path) -> None:
+    folder, address = site
+    found = run_micropython("import mip\nprint(mip.__version__)\n", tmp_path, "1M")
+    if found.returncode != 0:
+        pytest.skip("this MicroPython was built without mip")
+    base = f"{address}/firmware/package.json"
+    (folder / "firmware").mkdir()
+    package = json.loads((FIRMWARE / "package.json").read_text(encoding="utf-8"))
+    for pair in package["urls"]:
+        (folder / "firmware" / pair[1]).parent.mkdir(exist_ok=True)
+        shutil.copy(FIRMWARE / pair[1], folder / "firmware" / pair[1])
+        if int(found.stdout.split(".")[1]) < 4:  # relative sources came with mip 0.4
+            pair[1] = urllib.parse.urljoin(base, pair[1])
+    (folder / "firmware" / "package.json").write_text(json.dumps(package), encoding="utf-8")
+    script = f"""
+import mip
+import sys
+mip.install({base!r}, target="lib")
+sys.path.append("lib")
+from edgeforest import core_pure as ef
+print(ef.train([bytearray(range(99))], [i > 50 for i in range(99)], by_column=True).predict([70]))
+"""
+    assert output(run_micropython(script, tmp_path, "1M")).splitlines()[-1] == "True"
+    for destination, source in package_urls():
+        assert (tmp_path / "lib" / destination).read_bytes() == (FIRMWARE / source).read_bytes()
+
+
+# ---- The example
+
+
+def check_gesture(text: str, folder: Path) -> None:
+    accuracy = re.search(r"^Accuracy on fresh windows: (\d\.\d+)$", text, re.MULTILINE)
+    assert accuracy, text
+    assert float(accuracy[1]) >= 0.9
+    assert "Saved model.json" in text
+    assert json.loads((folder / "model.json").read_text(encoding="utf-8"))["format"] == "edgeforest"
+
+
+@needs_mpy_cross
+@needs_board_heap
+def test_the_gesture_example_runs_in_a_heap_of_64_kilobytes(board: Path) -> None:
+    text = output(run_micropython(GESTURE.read_text(encoding="utf-8"), board, "64k"))
+    print(text)
+    check_gesture(text, board)
+
+
+def test_the_gesture_example_runs_in_a_checkout(tmp_path: Path) -> None:
+    (tmp_path / "edgeforest").mkdir()  # as from the root folder, without writing into it
+    shutil.copy(CORE, tmp_path / "edgeforest")
+    text = output(run([sys.executable, str(GESTURE)], tmp_path))
+    check_gesture(text, tmp_path)
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_the_gesture_example_records_and_recognises_without_allocation(board: Path) -> None:
+    shutil.copy(GESTURE, board)
+    script = """
+import micropython
+import gesture as g
+sensor = g.Simulated()
+columns = [bytearray(3 * g.EACH) for _ in range(6)]
+labels = bytearray(3 * g.EACH)
+features = bytearray(6)
+votes = g.array("i", [0] * 3)
+def record():
+    for k in range(3):
+        sensor.begin(k)
+        g.record(sensor, k, columns, labels, features)
+def recognise():
+    for i in range(50):
+        g.read_window(sensor, features)
+        seen = f.predict_into(features, votes)
+    return seen
+micropython.heap_lock()
+record()
+micropython.heap_unlock()
+f = g.learn(sensor, columns, labels, features)
+seen = -1
+micropython.heap_lock()
+seen = recognise()
+micropython.heap_unlock()
+print(labels[0], labels[-1], max(columns[3]) > min(columns[3]), seen)
+"""
+    assert output(run_micropython(script, board, "128k")).splitlines()[-1] == "0 2 True 2"
+
+
+def test_the_gesture_example_reads_a_real_sensor_where_there_is_one(host: Path) -> None:
+    shutil.copy(GESTURE, host)
+    (host / "machine.py").write_text(
+        """
+class Pin:
+    def __init__(self, number):
+        self.number = number
+
+class I2C:
+    def __init__(self, place, sda, scl):
+        self.awake = False
+
+    def writeto_mem(self, address, register, data):
+        self.awake = (address, register, data) == (0x68, 0x6B, bytes(1))
+
+    def readfrom_mem_into(self, address, register, data):
+        if not self.awake or (address, register, len(data)) != (0x68, 0x3B, 6):
+            raise OSError(5)
+        data[:] = bytes([0x40, 0x00, 0xFF, 0xFE, 0x80, 0x00])  # 1 g, a little below 0, -2 g
+""",
+        encoding="utf-8",
+    )
+    script = """
+import time
+time.sleep_ms = lambda ms: None
+import gesture as g
+sensor = g.find_sensor()
+sensor.read(g.reading)
+features = bytearray(6)
+g.read_window(sensor, features)
+print(sensor.simulated, list(g.reading), list(features))
+"""
+    assert output(run_cpython(script, host)) == (
+        "False [16384, -2, -32768] [192, 127, 0, 0, 0, 0]\n"
+    )
