@@ -12,7 +12,7 @@ import sys
 import threading
 import tomllib
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -114,10 +114,12 @@ f.write(sys.stdout)
 
 @needs_mpy_cross
 @needs_board_heap
-def test_800_rows_train_in_a_heap_of_64_kilobytes(board: Path, host: Path) -> None:
+def test_800_rows_train_in_a_heap_of_64_kilobytes(
+    board: Path, host: Path, figure: Callable[[str], None]
+) -> None:
     text = output(run_micropython(SMALL, board, "64k", ["800"]))
-    print(text)
     right, model = without_heap(text)
+    figure(f"{right} of 800 rows right; " + ", ".join(re.findall("^free .*", text, re.MULTILINE)))
     assert int(right) > 0.9 * 800
     assert len(json.loads(model)["features"]) == 6
     assert [right, model] == output(run_cpython(SMALL, host, ["800"])).splitlines()
@@ -125,7 +127,9 @@ def test_800_rows_train_in_a_heap_of_64_kilobytes(board: Path, host: Path) -> No
 
 @needs_mpy_cross
 @needs_board_heap
-def test_a_heap_that_is_too_small_ends_in_a_memory_error(board: Path, host: Path) -> None:
+def test_a_heap_that_is_too_small_ends_in_a_memory_error(
+    board: Path, host: Path, figure: Callable[[str], None]
+) -> None:
     expected = output(run_cpython(SMALL, host, ["800"])).splitlines()
     enough = []
     for kilobytes in range(24, 64, 2):
@@ -137,7 +141,8 @@ def test_a_heap_that_is_too_small_ends_in_a_memory_error(board: Path, host: Path
             assert done.returncode == 1, (kilobytes, done)
             assert done.stderr.startswith("Traceback"), (kilobytes, done)
             assert done.stderr.splitlines()[-1].startswith("MemoryError"), (kilobytes, done)
-    print("enough:", enough)
+    least = 24 + 2 * enough.index(True)
+    figure(f"clean MemoryError in heaps from 24 kB on, enough from {least} kB on")
     assert not enough[0]
     assert enough[-1]
 
@@ -150,7 +155,7 @@ def test_the_capacities_in_the_readme_are_true(board: Path) -> None:
     assert [int(heap) for heap, _ in table] == [64, 96, 128, 192, 256]
     for heap, rows in table:
         text = output(run_micropython(SMALL, board, heap + "k", [rows.replace(",", "")]))
-        print(heap, rows, text.splitlines()[:3])
+        assert int(without_heap(text)[0]) > 0.9 * int(rows.replace(",", ""))
 
 
 @needs_mpy_cross
@@ -484,11 +489,13 @@ def test_a_board_takes_rows_as_cpython_does(board: Path, host: Path, use: str) -
 
 @needs_mpy_cross
 @pytest.mark.parametrize("option", ["-O3", "-march=armv6m", "-march=armv7emsp"])
-def test_the_core_compiles_for_boards(tmp_path: Path, option: str) -> None:
+def test_the_core_compiles_for_boards(
+    tmp_path: Path, option: str, figure: Callable[[str], None]
+) -> None:
     path = tmp_path / "core_pure.mpy"
     compile_mpy(CORE, path, "-O3", option)
     size = path.stat().st_size
-    print(f"core_pure.mpy {option}: {size} bytes")
+    figure(f"core_pure.mpy {size:,} bytes")
     assert path.read_bytes()[:2] == b"M\x06"
     assert size < CORE_BYTES
 
@@ -608,7 +615,6 @@ def check_gesture(text: str, folder: Path) -> None:
 @needs_board_heap
 def test_the_gesture_example_runs_in_a_heap_of_64_kilobytes(board: Path) -> None:
     text = output(run_micropython(GESTURE.read_text(encoding="utf-8"), board, "64k"))
-    print(text)
     check_gesture(text, board)
 
 

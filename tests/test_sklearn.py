@@ -27,7 +27,7 @@ PEERS = {
     [(load_digits, 5), (load_wine, 12), (load_breast_cancer, 12), (load_diabetes, 12)],
     ids=["digits", "wine", "breast-cancer", "diabetes"],
 )
-def test_no_worse_than_scikit_learn(load, seeds, kind):
+def test_no_worse_than_scikit_learn(load, seeds, kind, figure):
     X, y = load(return_X_y=True)
     regression = load is load_diabetes
     options = {"criterion": "mse", "max_features": 1.0} if regression else {}
@@ -48,7 +48,7 @@ def test_no_worse_than_scikit_learn(load, seeds, kind):
         differences.append(scores[0] - scores[1])
     mean = np.mean(differences)
     error = np.std(differences, ddof=1) / np.sqrt(seeds)
-    print(f"\nours {np.mean(ours):.4f}, ahead of scikit-learn by {mean:+.4f} +- {error:.4f}")
+    figure(f"ours {np.mean(ours):.4f}, ahead of scikit-learn by {mean:+.4f} +- {error:.4f}")
     assert mean >= -2 * error
 
 
