@@ -47,6 +47,8 @@ MISSING_LEFT = 0x8000  # in `feature`: a missing value goes left
 EQUAL = 0x4000  # in `feature`: categorical, a row goes left if it equals the threshold
 FEATURE = 0x3FFF
 LEVELS = 65535  # fixed-point levels of a regression target, and the most votes of one leaf
+NAN = float("nan")
+INF = float("inf")
 HUGE = 3.4028234663852886e38  # the largest float32: every present value is below it
 MASK = 0x3FFFFFFF  # 2^30 - 1, the largest int that costs a 32-bit board no memory
 LOG2E = 1.4426950408889634
@@ -148,12 +150,11 @@ class Budget:
             ("bytes", bytes, 1),
         ):
             if value is not None:
-                _between("budget in " + name, value, low, 1e300, "; leave it out for no limit")
-        self.insertions = insertions
-        self.seconds = seconds
-        self.bytes = bytes
-        self.ceiling = insertions  # what the tree that is growing may bring the total to ...
-        self.until = seconds  # ... and the time at which it has to stop
+                advice = "; leave it out for no limit"
+                value = _between("budget in " + name, value, low, 1e300, advice)
+            setattr(self, name, value)
+        self.ceiling = self.insertions  # what the tree that is growing may bring the total to ...
+        self.until = self.seconds  # ... and the time at which it has to stop
         self.spent = Spent()
         self._last = _ticks()
 
@@ -252,6 +253,158 @@ def code_of(x, bounds):
         else:
             high = middle
     return low
+
+
+class Data:
+    """What there is to learn from: features as codes, labels as whole numbers, chances to be drawn."""
+
+    def read_labels(self, X, y, regression, n_features, by_column):
+        """Look at the shape of X, and read y."""
+        self.n, self.m, self.column = _shape(X, n_features, by_column)
+        # Bytes are codes already: whole numbers from 0 to 255, none missing.
+        self.raw = all([isinstance(x, (bytes, bytearray)) for x in (X if by_column else [X])])
+        self.in_place = self.raw and by_column
+        if not _is_sequence(y) or len(y) != self.n:
+            got = f"{len(y)} of them" if _is_sequence(y) else repr(y)
+            raise ValueError(
+                f"y must be a list of {self.n} labels or numbers, one a row; got {got}"
+            )
+        self.regression = regression
+        self.low = self.span = 0.0
+        self.classes = None
+        if regression:
+            self._read_targets(y)
+        else:
+            self._read_classes(y)
+
+    def _read_classes(self, y):
+        if not isinstance(y, (bytes, bytearray)):
+            y = [_plain(v, i, "the labels") for i, v in enumerate(y)]
+            if None in y:
+                raise ValueError(
+                    f"the label of row {y.index(None)} is missing; drop rows without a label"
+                )
+        self.classes = _sorted_set(y, "labels")
+        if len(self.classes) > 4096:
+            raise ValueError(
+                f"at most 4096 classes, got {len(self.classes)}; for numbers use criterion='mse'"
+            )
+        place = {v: k for k, v in enumerate(self.classes)}
+        self.width = len(place)
+        self.y = bytearray(self.n) if self.width < 257 else array("H", bytes(2 * self.n))
+        for i, v in enumerate(y):
+            self.y[i] = place[v]
+
+    def _read_targets(self, y):
+        # Targets become whole levels from 0 to 65535 between the smallest and the largest.
+        values = _floats(y, "target")
+        for i, v in enumerate(values):
+            if v != v:
+                raise ValueError(f"the target of row {i} is no number; drop rows without a target")
+        low = self.low = min(values)
+        span = max(values) - low
+        if span > HUGE:
+            raise ValueError("targets must span less than 3.4e38; scale them down")
+        self.span = array("f", [span])[0]
+        per = LEVELS / span if span > 0 else 0.0
+        self.y = array("H", [min(LEVELS, int((v - low) * per + 0.5)) for v in values])
+
+    def name_features(self, names, categorical):
+        """Names and kinds of the features."""
+        if names is None:
+            names = [f"x{f}" for f in range(self.m)]
+        if not _is_sequence(names) or len(names) != self.m:
+            got = len(names) if _is_sequence(names) else repr(names)
+            raise ValueError(f"names must be a list of {self.m} names, got {got}")
+        self.names = [str(name) for name in names]
+        self.categories = [None] * self.m  # a list of values where the feature is categorical
+        if not _is_sequence(categorical):
+            raise TypeError(f"categorical must be a list of features, got {categorical!r}")
+        for item in categorical:
+            f = self.names.index(item) if item in self.names else item
+            self.categories[_between("categorical (or name a feature)", f, 0, self.m - 1)] = []
+
+    def read_weights(self, sample_weight, class_weight):
+        """Running sums of the weights: a row's weight is its chance to be drawn for a tree.
+
+        Histograms then stay plain counts.
+        """
+        if sample_weight is None and class_weight is None:
+            return None
+        if sample_weight is None:
+            sample_weight = [1.0] * self.n
+        if not _is_sequence(sample_weight) or len(sample_weight) != self.n:
+            got = len(sample_weight) if _is_sequence(sample_weight) else repr(sample_weight)
+            raise ValueError(f"sample_weight must be a list of {self.n} weights, got {got}")
+        weights = [_number(w, i, "sample_weight") for i, w in enumerate(sample_weight)]
+        if class_weight is not None:
+            factor = self._class_weights(class_weight)
+            weights = [w * factor[k] for w, k in zip(weights, self.y)]
+        if self.patch:
+            weights = [weights[i] for i in self.patch]
+        top = max(weights)
+        if not (all([w >= 0 for w in weights]) and 0 < top <= HUGE):
+            raise ValueError(
+                "weights must be finite, none negative and some above zero (within the patch, too)"
+            )
+        steps = MASK // len(weights)
+        sums = array("I", [0])
+        for w in weights:
+            sums.append(sums[-1] + (max(1, int(w / top * steps)) if w > 0 else 0))
+        return sums
+
+    def _class_weights(self, given):
+        if self.regression:
+            raise ValueError("class_weight is for classification; use sample_weight")
+        if given == "balanced":
+            counts = [0] * self.width
+            for k in self.y:
+                counts[k] += 1
+            return [self.n / (self.width * c) for c in counts]
+        if not isinstance(given, dict):
+            raise TypeError(f"class_weight must be 'balanced' or a dict, got {given!r}")
+        for label in given:
+            if label not in self.classes:
+                raise ValueError(f"class_weight names {label!r}, which is not among the labels")
+        return [_between("class_weight", given.get(v, 1.0), 0.0, HUGE) for v in self.classes]
+
+    def read_rows(self, rng):
+        """Quantise once: bounds from a random sample of rows, then every value becomes a code."""
+        n = self.n
+        self.columns = []
+        self.bounds = []
+        sample = None
+        if n > EDGE_ROWS and not self.raw:
+            sample = array("I", bytes(4 * EDGE_ROWS))
+            rng.fill(sample, n)
+        self.budget.spent.rows_read += min(n, EDGE_ROWS)
+        for f in range(self.m):
+            values = self.column(f)
+            if self.categories[f] is not None:
+                codes, bounds = self._read_categories(f, values)
+            elif self.raw:
+                bounds = range(256)  # the threshold of code c is c
+                codes = values if self.in_place else bytearray(values)
+            else:
+                values = _floats(values, f"feature {self.names[f]!r} (not in categorical)")
+                bounds = make_bounds([values[i] for i in sample] if sample else values)
+                codes = self.ops.encode(values, bounds)
+            self.columns.append(codes)
+            self.bounds.append(bounds)
+
+    def _read_categories(self, f, values):
+        name = self.names[f]
+        what = f"categories of {name!r}"
+        values = [_plain(v, i, what) for i, v in enumerate(values)]
+        kinds = self.categories[f] = _sorted_set([v for v in values if v is not None], what)
+        if len(kinds) > 254:
+            raise ValueError(
+                f"feature {name!r} has {len(kinds)} categories, at most 254 can be told apart; "
+                "group the rare ones"
+            )
+        place = {v: c + 1 for c, v in enumerate(kinds)}
+        place[None] = 0
+        return bytearray([place[v] for v in values]), array("f", range(len(kinds) + 1))
 
 
 # ---- What a histogram says --------------------------------------------------------------------
@@ -670,18 +823,7 @@ def _normal_quantile(p):
     return t - over / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
 
 
-def _is_sequence(value):
-    try:
-        return not isinstance(value, str) and len(value) >= 0
-    except TypeError:
-        return False
-
-
-def _is_number(value):
-    return hasattr(value, "__float__") or isinstance(value, (int, float))
-
-
-class Training:
+class Training(Data):
     """Training in steps: iterate to advance by one round; `forest()` is valid at any time.
 
     >>> rows = [[i % 7, i % 3] for i in range(60)]
@@ -729,12 +871,15 @@ class Training:
         _one_of("kind", kind, ("random-forest", "extra-trees", "random-patches"))
         _one_of("criterion", criterion, ("gini", "entropy", "mse"))
         _one_of("splitter", splitter, ("mab", "mab-paper", "exact"))
+        extra = kind == "extra-trees"
+        if n_bins is None:
+            n_bins = 2 if extra else 16  # ExtraTrees: one random threshold a feature
         for name, value, low, high in (
             ("n_trees", n_trees, 1, 4096),
-            ("max_depth", max_depth, 0, MASK),
+            ("max_depth", MASK if max_depth is None else max_depth, 0, MASK),
             ("min_samples_leaf", min_samples_leaf, 1, MASK),
             ("min_samples_split", min_samples_split, 2, MASK),
-            ("max_leaf_nodes", max_leaf_nodes, 2, MASK),
+            ("max_leaf_nodes", MASK if max_leaf_nodes is None else max_leaf_nodes, 2, MASK),
             ("n_bins", n_bins, 2, 255),
             ("seed", seed, 0, MASK),
             ("min_impurity_decrease", min_impurity_decrease, 0.0, HUGE),
@@ -742,44 +887,22 @@ class Training:
             ("alpha_f", alpha_f, 1e-9, 1.0),
             ("z", z, 0.0, 100.0),
             ("tolerance", tolerance, 0.0, 1.0),
-            ("confidence", confidence, 0.5, 0.999999),
+            ("confidence", 0.5 if confidence is None else confidence, 0.5, 0.999999),
         ):
-            if value is not None:
-                _between(name, value, low, high)
-        if budget is None or isinstance(budget, Budget):
-            budget = budget.copy() if budget else Budget()
-        else:
-            budget = Budget(budget)
-        self.budget = budget
+            setattr(self, name, _between(name, value, low, high))
+        if confidence is None:
+            self.confidence = None
+        self.budget = budget.copy() if isinstance(budget, Budget) else Budget(budget)
         self.ops = engine or Pure()
         self.kind = kind
         self.criterion = CRITERIA[criterion]()
         self.splitter = splitter
-        self.n_trees = n_trees
-        self.max_depth = MASK if max_depth is None else max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.min_samples_split = min_samples_split
-        self.min_impurity_decrease = min_impurity_decrease
-        self.max_leaf_nodes = max_leaf_nodes
-        self.confidence = confidence
-        self.z = z
-        self.tolerance = tolerance
-        self.seed = seed
-        self.regression = criterion == "mse"
-        self.n, self.m, self.column = _shape(X, n_features, by_column)
-        # Bytes are codes already: whole numbers from 0 to 255, none missing.
-        self.raw = all([isinstance(x, (bytes, bytearray)) for x in (X if by_column else [X])])
-        self._name_features(names, categorical)
-        if len(y) != self.n:
-            raise ValueError(f"y must have one label a row: got {len(y)} labels for {self.n} rows")
-        if self.regression:
-            self._read_targets(y)
-        else:
-            self._read_classes(y)
-        extra = kind == "extra-trees"
-        self.n_bins = n_bins or (2 if extra else 16)  # ExtraTrees: one random threshold a feature
         self.bootstrap = not extra if bootstrap is None else bootstrap
-        rng = Rng(seed)
+        self.read_labels(X, y, criterion == "mse", n_features, by_column)
+        self.name_features(names, categorical)
+        if self.regression:
+            self.width = 5 if splitter == "mab-paper" else 3
+        rng = Rng(self.seed)
         self.patch = None  # rows of the patch, when there is one
         self.features = array("H", range(self.m))
         if kind == "random-patches":
@@ -793,199 +916,37 @@ class Training:
             max_features = usable if extra and self.regression else int(math.sqrt(usable))
         self.max_features = _part("max_features", max_features, usable)
         drawable = len(self.patch) if self.patch else self.n
-        self.weights = self._read_weights(sample_weight, class_weight)
+        self.weights = self.read_weights(sample_weight, class_weight)
         if max_samples is None:  # all, but no more than the leaves of the tree can put to use
-            max_samples = max(16384, 512 << max_depth) if self.max_depth <= 10 else drawable
+            max_samples = max(16384, 512 << self.max_depth) if self.max_depth <= 10 else drawable
         self.sample_size = _part("max_samples", max_samples, drawable)
-        wanted = self.sample_size if self.bootstrap or self.weights else drawable
-        self.rows = range(wanted)
-        self.X = X
-        if budget.bytes is not None and self.working_bytes(0, 3) > budget.bytes:
+        self.rows = range(self.sample_size if self.bootstrap or self.weights else drawable)
+        room = self.budget.bytes
+        if room is not None and self.working_bytes(0, 3) > room:
             raise ValueError(
                 f"training needs at least {self.working_bytes(0, 3)} bytes of working memory, "
-                f"the budget is {budget.bytes}; use fewer rows or features"
+                f"the budget is {room}; use fewer rows or features"
             )
         self.rows = array("H" if self.n < 65536 else "I", self.rows)
-        self._read_rows(X, rng)
+        self.read_rows(rng)
         self._plan_trees()
         self.tree = None  # the one that grows
         self.importance = [0.0] * self.m
         forest = self.grown = Forest()
-        forest.kind = kind
+        for _, name in HEADER:
+            setattr(forest, name, getattr(self, name, None))
         forest.criterion = criterion
-        forest.splitter = splitter
         forest.engine = self.ops.name
-        forest.seed = seed
-        forest.names = self.names
-        forest.categories = self.categories
-        forest.classes = self.classes
-        forest.scale = min(LEVELS, 16777215 // n_trees)  # sums of all trees stay exact in float32
-        forest.spent = budget.spent
-        forest.limit = budget.insertions
-        if self.regression:
-            forest.low, forest.span = self.low, self.span
+        forest.scale = min(LEVELS, 16777215 // self.n_trees)  # exact sums, even in float32
+        forest.spent = self.budget.spent
+        forest.limit = self.budget.insertions
+        forest.low, forest.span = self.low, self.span
         self._steps = self._run()
 
     def __iter__(self):
-        return self._steps
+        return self._steps or iter(())
 
-    # ---- Reading the data
-
-    def _name_features(self, names, categorical):
-        if names is None:
-            names = [f"x{f}" for f in range(self.m)]
-        self.names = [str(name) for name in names]
-        if len(self.names) != self.m:
-            raise ValueError(f"names must name {self.m} features, got {len(self.names)} names")
-        self.categories = [None] * self.m  # a list of values where the feature is categorical
-        for item in categorical:
-            f = self.names.index(item) if item in self.names else item
-            if isinstance(f, str) or not 0 <= f < self.m:
-                raise ValueError(
-                    f"categorical names no feature: got {item!r}; use its name or place"
-                )
-            self.categories[f] = []
-
-    def _read_classes(self, y):
-        if not isinstance(y, (bytes, bytearray)):
-            y = [_plain(v) for v in y]
-            if None in y:
-                raise ValueError(
-                    f"the label of row {y.index(None)} is missing; drop rows without a label"
-                )
-        try:
-            self.classes = sorted(set(y))
-        except TypeError:
-            raise ValueError("labels must be all text or all numbers, got a mixture") from None
-        if len(self.classes) > 4096:
-            raise ValueError(
-                f"at most 4096 classes, got {len(self.classes)}; for numbers use criterion='mse'"
-            )
-        place = {v: k for k, v in enumerate(self.classes)}
-        self.width = len(place)
-        self.y = bytearray(self.n) if self.width < 257 else array("H", bytes(2 * self.n))
-        for i, v in enumerate(y):
-            self.y[i] = place[v]
-
-    def _read_targets(self, y):
-        # Targets become whole levels from 0 to 65535 between the smallest and the largest.
-        try:
-            values = array("f", list(y))
-        except (TypeError, ValueError):
-            raise TypeError("targets of a regression must be numbers") from None
-        for i, v in enumerate(values):
-            if v - v != 0:
-                raise ValueError(f"the target of row {i} is {v}; drop rows without a finite target")
-        self.low = min(values)
-        span = max(values) - self.low
-        if span > HUGE:
-            raise ValueError("targets must span less than 3.4e38; scale them down")
-        self.span = array("f", [span])[0]
-        per = LEVELS / span if span > 0 else 0.0
-        low = self.low
-        self.y = array("H", [min(LEVELS, int((v - low) * per + 0.5)) for v in values])
-        self.classes = None
-        self.width = 5 if self.splitter == "mab-paper" else 3
-
-    def _read_weights(self, sample_weight, class_weight):
-        # A row's weight is its chance to be drawn for a tree; histograms stay plain counts.
-        if sample_weight is None and class_weight is None:
-            return None
-        weights = [1.0] * self.n if sample_weight is None else [float(w) for w in sample_weight]
-        if len(weights) != self.n:
-            raise ValueError(f"sample_weight must have {self.n} weights, got {len(weights)}")
-        if class_weight is not None:
-            if self.regression:
-                raise ValueError("class_weight is for classification; use sample_weight")
-            if class_weight == "balanced":
-                counts = [0] * self.width
-                for k in self.y:
-                    counts[k] += 1
-                factor = [self.n / (self.width * c) for c in counts]
-            elif isinstance(class_weight, dict):
-                factor = [float(class_weight.get(label, 1.0)) for label in self.classes]
-            else:
-                raise ValueError(f"class_weight must be 'balanced' or a dict, got {class_weight!r}")
-            weights = [w * factor[k] for w, k in zip(weights, self.y)]
-        if self.patch:
-            weights = [weights[i] for i in self.patch]
-        top = max(weights)
-        if not (min(weights) >= 0 and 0 < top <= HUGE):
-            raise ValueError("weights must be finite, none negative and some above zero")
-        steps = MASK // len(weights)
-        sums = array("I", [0])
-        for w in weights:
-            sums.append(sums[-1] + (max(1, int(w / top * steps)) if w > 0 else 0))
-        return sums
-
-    def _read_rows(self, X, rng):
-        # Quantise once: bounds from a random sample of rows, then every value becomes a code.
-        n = self.n
-        self.columns = []
-        self.bounds = []
-        sample = None
-        if n > EDGE_ROWS and not self.raw:
-            sample = array("I", bytes(4 * EDGE_ROWS))
-            rng.fill(sample, n)
-        self.budget.spent.rows_read += min(n, EDGE_ROWS)
-        for f in range(self.m):
-            if self.categories[f] is None and self.raw:
-                bounds = range(256)  # the threshold of code c is c
-                codes = self.column(f)
-                if isinstance(codes, list):  # else given by column: used as it is, without a copy
-                    codes = bytearray(codes)
-            elif self.categories[f] is None:
-                values = self._read_numbers(f)
-                seen = values if sample is None else [values[i] for i in sample]
-                bounds = make_bounds(seen)
-                codes = self.ops.encode(values, bounds)
-            else:
-                values = [_plain(v) for v in self.column(f)]
-                try:
-                    kinds = sorted(set([v for v in values if v is not None]))
-                except TypeError:
-                    raise ValueError(
-                        f"categories of {self.names[f]!r} must be all text or all numbers"
-                    ) from None
-                if len(kinds) > 254:
-                    raise ValueError(
-                        f"feature {self.names[f]!r} has {len(kinds)} categories, at most 254 can "
-                        "be told apart; group the rare ones"
-                    )
-                self.categories[f] = kinds
-                place = {v: c + 1 for c, v in enumerate(kinds)}
-                place[None] = 0
-                codes = bytearray([place[v] for v in values])
-                bounds = array("f", range(len(kinds) + 1))  # the threshold of code c is c
-            self.columns.append(codes)
-            self.bounds.append(bounds)
-
-    def _read_numbers(self, f):
-        given = self.column(f)
-        try:
-            values = array("f", list(given))
-            total = sum(values)
-            if total - total == 0 or all([v - v == 0 or v != v for v in values]):
-                return values
-        except (TypeError, ValueError, OverflowError):
-            pass
-        values = array("f")
-        for i, v in enumerate(given):  # again, slowly, to accept None or to say what is wrong
-            if v is None:
-                v = float("nan")
-            if not _is_number(v):
-                raise ValueError(
-                    f"row {i} of feature {self.names[f]!r} must be a number, got {v!r}; "
-                    "list the feature in categorical if it is one"
-                )
-            x = float(v)
-            if x == x and not -HUGE <= x <= HUGE:
-                raise ValueError(
-                    f"row {i} of feature {self.names[f]!r} is infinite or beyond float32, got {v!r}; "
-                    "use NaN for a missing value"
-                )
-            values.append(x)
-        return values
+    # ---- Memory
 
     def working_bytes(self, nodes=0, growing=0):
         """The memory that training takes above the data, at most.
@@ -999,7 +960,7 @@ class Training:
         columns = n * self.m + 1100 * self.m
         reading = n * (item + 4) + 2 * min(n, EDGE_ROWS) * item  # one column, while it is encoded
         if self.raw:
-            columns = 0 if isinstance(self.X, (list, tuple)) else n * self.m
+            columns = 0 if self.in_place else n * self.m
             reading = 0
         labels = n * (item + word)  # while they are read
         held = 2 * n + len(self.rows) * 4 + 8 * self.m * item
@@ -1400,7 +1361,7 @@ class Training:
             while waiting < raced and not tree.waits(waiting):
                 waiting += 1
             node = waiting
-            if self.max_leaf_nodes:
+            if self.max_leaf_nodes < MASK:
                 most = -1.0
                 for i in range(waiting, raced):
                     worth = tree.gain[i] * (tree.end[i] - tree.start[i])
@@ -1488,7 +1449,7 @@ class Training:
                 self.tree = self.tree or Tree()
             self._close()
             self.budget.tick()
-            self.X = self.column = self.columns = self.rows = self.y = None
+            self.column = self.columns = self.rows = self.y = None
         forest = self.grown
         total = sum(self.importance)
         forest.importances = [int(v / (total or 1) * 1000000 + 0.5) for v in self.importance]
@@ -1640,8 +1601,9 @@ class Forest:
 
     def encode(self, row):
         """A row as the float32 numbers that trees compare: categories become their codes."""
-        if len(row) != self.n_features:
-            raise ValueError(f"a row must have {self.n_features} values, got {len(row)}")
+        if not _is_sequence(row) or len(row) != self.n_features:
+            got = len(row) if _is_sequence(row) else repr(row)
+            raise ValueError(f"a row must have {self.n_features} values, got {got}")
         if self.all_numbers:
             try:
                 return array("f", list(row))  # a list: of bytes it would take the bits
@@ -1649,13 +1611,14 @@ class Forest:
                 pass
         values = array("f")
         for f, v in enumerate(row):
-            if self.places[f] is not None:
-                v = self.places[f].get(_plain(v), float("nan"))  # unknown goes as missing goes
-            elif v is None:
-                v = float("nan")
-            elif not _is_number(v):
-                raise ValueError(f"feature {self.names[f]!r} must be a number, got {v!r}")
-            values.append(float(v))
+            try:
+                if self.places[f] is None:
+                    v = _number(v, 0, "")
+                else:  # an unknown category goes as missing goes
+                    v = self.places[f].get(v.item() if hasattr(v, "item") else v, NAN)
+                values.append(v)
+            except TypeError:
+                raise TypeError(f"feature {self.names[f]!r} must be a number, got {v!r}") from None
         return values
 
     def predict_into(self, row, out):
@@ -1702,33 +1665,36 @@ class Forest:
         part = array("f", [total * step])[0]
         return array("f", [part + self.low])[0]
 
-    def _many(self, rows):
+    def _votes(self, rows):
+        """Predict one row or many: whether it is one, and the (winner, votes) of each."""
         if not _is_sequence(rows):
+            if isinstance(rows, (str, dict, set)) or not hasattr(rows, "__iter__"):
+                raise TypeError(f"give a row, or a list of rows; got {rows!r}")
             rows = list(rows)
-        return rows if not len(rows) or _is_sequence(rows[0]) else None
+        one = len(rows) > 0 and not _is_sequence(rows[0])
+        answers = []
+        for row in [rows] if one else rows:
+            out = [0] * self.n_votes
+            answers.append((self.predict_into(self.encode(row), out), out))
+        return one, answers
 
     def predict(self, rows):
         """The class or value of one row, or a list of them for a sequence of rows."""
-        many = self._many(rows)
-        out = [0] * self.n_votes
-        answers = []
-        for row in [rows] if many is None else many:
-            best = self.predict_into(self.encode(row), out)
-            answers.append(self.value(out[0]) if self.regression else self.classes[best])
-        return answers[0] if many is None else answers
+        one, answers = self._votes(rows)
+        if self.regression:
+            answers = [self.value(out[0]) for _, out in answers]
+        else:
+            answers = [self.classes[best] for best, _ in answers]
+        return answers[0] if one else answers
 
     def predict_proba(self, rows):
         """The share of each class, in the order of `classes`, of one row or a sequence of rows."""
         if self.regression:
             raise ValueError("a regression has no class shares; use predict")
-        many = self._many(rows)
-        out = [0] * self.n_votes
+        one, answers = self._votes(rows)
         total = self.scale * len(self.roots)
-        answers = []
-        for row in [rows] if many is None else many:
-            self.predict_into(self.encode(row), out)
-            answers.append([v / total for v in out])
-        return answers[0] if many is None else answers
+        answers = [[v / total for v in out] for _, out in answers]
+        return answers[0] if one else answers
 
     @property
     def feature_importances(self):
@@ -1760,6 +1726,7 @@ class Forest:
         """The model as compact JSON, piece by piece; the last one holds the checksum."""
         crc = 0
         for piece in self._pieces():
+            _tidy()
             crc = _crc32(piece.encode(), crc)
             yield piece
         yield f',"crc32":"{crc >> 16:04x}{crc & 65535:04x}"}}'
@@ -1775,15 +1742,17 @@ class Forest:
 
     def save(self, path):
         """Write the model to a file; the old file stays whole until the new one is complete."""
+        path = str(path)
         part = path + ".part"
-        try:
-            with open(part, "wb") as stream:
+        with open(part, "wb") as stream:
+            try:
                 for piece in self.text():
                     stream.write(piece.encode())
                 stream.write(b"\n")
-        except Exception:
-            os.remove(part)
-            raise
+            except Exception:
+                stream.close()
+                os.remove(part)
+                raise
         if hasattr(os, "replace"):
             os.replace(part, path)
             return
@@ -1801,11 +1770,13 @@ def load(source):
     """
     if hasattr(source, "read"):
         text = source.read()
-    elif source[:1] in ("{", b"{"):
+    elif isinstance(source, (str, bytes, bytearray)) and source[:1] in ("{", b"{"):
         text = source
-    else:
+    elif isinstance(source, (str, bytes)) or hasattr(source, "__fspath__"):
         with open(source, "rb") as stream:
             text = stream.read()
+    else:
+        raise TypeError(f"give a path, an open file or the text of a model; got {source!r}")
     if isinstance(text, str):
         text = text.encode()
     text = bytes(text).strip()
@@ -1815,7 +1786,7 @@ def load(source):
     version = text[33 : text.find(b",", 33)]
     if version != b"%d" % VERSION:
         raise ValueError(
-            f"model format {bytes(version[:9])} is not known to this release, which reads "
+            f"model format {str(version[:9])[2:-1]} is not known to this release, which reads "
             f"{VERSION}; install a newer edgeforest"
         )
     if at < 0 or text[at + 18 :] != b'"}':
@@ -1824,16 +1795,22 @@ def load(source):
     if text[at + 10 : at + 18] != b"%04x%04x" % (crc >> 16, crc & 65535):
         raise ValueError("the model was altered: its checksum does not fit; copy the file again")
     try:
-        return _from_json(json.loads(text))
-    except (KeyError, TypeError, IndexError, AttributeError, OverflowError):
-        raise ValueError("the model is damaged inside; train or copy it again") from None
+        forest = _from_json(json.loads(text))
+    except MemoryError:
+        raise
+    except Exception:
+        forest = None
+    if forest is None:
+        raise ValueError("the model is damaged inside; train or copy it again")
+    return forest
 
 
 def _from_json(model):
+    """A forest from its parsed JSON; None if its parts do not fit together."""
     forest = Forest()
     for key, name in HEADER:
         setattr(forest, name, model[key])
-    forest.spent = Spent(*model["spent"])
+    forest.spent = Spent(*[int(v) for v in model["spent"]])
     forest.low, forest.span = _unpack(model["range"], "f")
     forest.roots = _unpack(model["roots"], "I")
     forest.feature = _unpack(model["feature"], "H")
@@ -1841,29 +1818,28 @@ def _from_json(model):
     forest.right = _unpack(model["right"], "I" if model["wide"] else "H")
     forest.votes = _unpack(model["votes"], "H")
     forest.prepare()
-    _check(forest)
-    return forest
-
-
-def _check(forest):
-    """Refuse arrays that would lead prediction astray."""
+    # Refuse what would lead prediction astray.
     n = len(forest.feature)
-    leaves = len(forest.votes) // forest.n_votes
+    lists = [forest.names, forest.importances, forest.categories]
     fine = (
-        len(forest.threshold) == len(forest.right) == n
-        and len(forest.roots) > 0
-        and len(forest.importances) == len(forest.names) == len(forest.categories)
-        and forest.scale > 0
-        and all([root < n for root in forest.roots])
+        len(forest.roots) > 0
+        and len(forest.threshold) == len(forest.right) == n
+        and forest.regression == (forest.criterion == "mse")
+        and 0 < int(forest.scale) == forest.scale <= LEVELS
     )
+    for part in lists + ([] if forest.regression else [forest.classes]):
+        fine = fine and isinstance(part, list) and 0 < len(part)
+    fine = fine and len(forest.names) == len(forest.importances) == len(forest.categories)
+    for root in forest.roots:
+        fine = fine and root < n
     for i in range(n if fine else 0):
+        right = forest.right[i]
         if forest.feature[i] == LEAF:
-            fine = fine and forest.right[i] < leaves
+            fine = fine and (right + 1) * forest.n_votes <= len(forest.votes)
         else:
             fine = fine and (forest.feature[i] & FEATURE) < forest.n_features
-            fine = fine and i + 1 < forest.right[i] < n
-    if not fine:
-        raise ValueError("the model is damaged inside; train or copy it again")
+            fine = fine and i + 1 < right < n
+    return forest if fine else None
 
 
 def _pack(values, code, start, count):
@@ -1916,43 +1892,95 @@ def _text(value):
     if not isinstance(value, str):
         return repr(value)
     value = value.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join([c if ord(c) > 31 else "\\u%04x" % ord(c) for c in value]) + '"'
+    if min(value.encode() or b" ") < 32:  # MicroPython keeps each c for good: only if need be
+        value = "".join([c if ord(c) > 31 else "\\u%04x" % ord(c) for c in value])
+    return '"' + value + '"'
 
 
 # ---- Reading what the user gave ---------------------------------------------------------------
 
 
-def _plain(v):
-    """A category or label as plain Python: no NumPy scalar, None where it is missing."""
-    if hasattr(v, "item"):
+def _is_sequence(value):
+    try:
+        return not isinstance(value, (str, dict, set)) and len(value) >= 0
+    except TypeError:
+        return False
+
+
+def _plain(v, i, what):
+    """A label or category as plain Python that JSON can hold; None where it is missing."""
+    if hasattr(v, "item") and not _is_sequence(v):
         v = v.item()
-    return None if v is None or v != v else v
+    if v is None:
+        return None
+    if not isinstance(v, (str, int, float, bool)) or v in (INF, -INF):
+        raise TypeError(f"row {i} of {what} must be text or a number, got {v!r}")
+    return v if v == v else None
+
+
+def _sorted_set(values, what):
+    try:
+        return sorted(set(values))
+    except TypeError:
+        raise ValueError(f"{what} must be all text or all numbers, got a mixture") from None
+
+
+def _number(v, i, what):
+    """A value as a float, NaN for None; says what is wrong if it is no number."""
+    try:
+        if not isinstance(v, (str, bytes, bytearray)):
+            return NAN if v is None else float(v)
+    except (TypeError, ValueError):
+        pass
+    except OverflowError:
+        return INF if v > 0 else -INF
+    raise TypeError(f"row {i} of {what} must be a number, got {v!r}")
+
+
+def _floats(given, what):
+    """A column of values as float32, none of them infinite."""
+    try:
+        values = array("f", list(given))  # a list: of bytes it would take the bits
+        total = sum(values)
+        if total - total == 0 or all([v - v == 0 or v != v for v in values]):
+            return values
+    except (TypeError, ValueError, OverflowError):
+        pass
+    values = array("f")
+    for i, v in enumerate(given):  # again, slowly, to accept None or to say what is wrong
+        x = _number(v, i, what)
+        if x == x and not -HUGE <= x <= HUGE:
+            raise ValueError(
+                f"row {i} of {what} is infinite or beyond float32, got {v!r}; NaN means missing"
+            )
+        values.append(x)
+    return values
 
 
 def _shape(X, n_features, by_column):
     """Rows, features, and a function from a feature to its column of values."""
+    if not _is_sequence(X):
+        raise TypeError(f"X must be a list of rows, got {X!r}")
     n = len(X)
     if n == 0:
         raise ValueError("no rows to train on; give at least one")
-    m = n_features
-    if m is not None:
-        _between("n_features", m, 1, FEATURE)
-    if by_column:
-        m = n
-        n = len(X[0])
-    elif m is not None:
+    if n_features is not None:
+        m = _between("n_features", n_features, 1, FEATURE)
         if n % m:
             raise ValueError(f"a flat buffer of {n} values does not hold rows of {m}")
-        n //= m
-        return n, m, lambda f: [X[i] for i in range(f, n * m, m)]
-    elif _is_sequence(X[0]):
-        m = len(X[0])
-    else:
-        raise TypeError("X must be rows of values, or flat with n_features given")
+        return n // m, m, lambda f: [X[i] for i in range(f, n, m)]
+    what = "column" if by_column else "row"
     for i, line in enumerate(X):
-        if len(line) != (n if by_column else m):
-            what = "column" if by_column else "row"
+        if not _is_sequence(line):
+            raise TypeError(
+                f"{what} {i} of X must be a list of values, got {line!r}; "
+                "for one flat buffer of rows give n_features"
+            )
+        if len(line) != len(X[0]):
             raise ValueError(f"{what} {i} has {len(line)} values, {what} 0 has {len(X[0])}")
+    m = len(X[0])
+    if by_column:
+        n, m = m, n
     if not 1 <= m <= FEATURE or not 1 <= n <= MASK:
         raise ValueError(f"X must have 1 to {MASK} rows of 1 to {FEATURE} values, got {n} of {m}")
     return n, m, (lambda f: X[f]) if by_column else (lambda f: [row[f] for row in X])
@@ -1961,11 +1989,8 @@ def _shape(X, n_features, by_column):
 def _part(name, value, whole):
     """How many that is: a whole number, or a share of `whole` if it is a float."""
     if isinstance(value, float):
-        _between(name, value, 1e-9, 1.0)
-        value = int(value * whole)
-    else:
-        _between(name, value, 1, MASK)
-    return max(1, min(whole, value))
+        return max(1, int(_between(name, value, 1e-9, 1.0) * whole))
+    return min(whole, _between(name, value, 1, MASK))
 
 
 def _one_of(name, value, allowed):
@@ -1974,7 +1999,7 @@ def _one_of(name, value, allowed):
 
 
 def _between(name, value, low, high, advice=""):
-    """Refuse what is not a number of the kind of `low`, from low to high."""
+    """The value as a plain number of the kind of `low`; refused if it is not from low to high."""
     whole = isinstance(low, int)
     fits = hasattr(value, "__index__" if whole else "__float__")  # NumPy's numbers too
     if isinstance(value, bool) or not (fits or isinstance(value, int if whole else (int, float))):
@@ -1984,3 +2009,4 @@ def _between(name, value, low, high, advice=""):
     if not low <= value <= high:
         upto = f"from {low} to {high}" if high < 1e300 else f"at least {low}"
         raise ValueError(f"{name} must be {upto}, got {value}{advice}")
+    return int(value) if whole else float(value)

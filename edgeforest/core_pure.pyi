@@ -9,6 +9,7 @@ _Kind: TypeAlias = Literal["random-forest", "extra-trees", "random-patches"]
 _Criterion: TypeAlias = Literal["gini", "entropy", "mse"]
 _Splitter: TypeAlias = Literal["mab", "mab-paper", "exact"]
 _Label: TypeAlias = str | int | float  # and bool, which is an int
+_ClassWeight: TypeAlias = Literal["balanced"] | dict[Any, float] | dict[Any, int]
 _Value: TypeAlias = str | float | None  # a category, a number, or missing
 
 class _Values(Protocol):
@@ -93,6 +94,8 @@ MISSING_LEFT: Final[int]
 EQUAL: Final[int]
 FEATURE: Final[int]
 LEVELS: Final[int]
+NAN: Final[float]
+INF: Final[float]
 HUGE: Final[float]
 MASK: Final[int]
 LOG2E: Final[float]
@@ -124,6 +127,7 @@ class Budget:
     def copy(self) -> Budget: ...
     def left(self) -> int | None: ...
     def late(self) -> bool: ...
+    def tick(self) -> float: ...
     def take(self, rows: int, width: int) -> int: ...
 
 class Spent:
@@ -142,6 +146,27 @@ class Spent:
 
 def make_bounds(values: Iterable[float]) -> array[float]: ...
 def code_of(x: float, bounds: Sequence[float]) -> int: ...
+
+class Data:
+    n: int
+    m: int
+    raw: bool
+    in_place: bool
+    regression: bool
+    low: float
+    span: float
+    classes: list[_Label] | None
+    width: int
+    names: list[str]
+    categories: list[list[_Label] | None]
+    def read_labels(
+        self, X: _Values, y: _Values, regression: bool, n_features: int | None, by_column: bool
+    ) -> None: ...
+    def name_features(self, names: _Values | None, categorical: Iterable[str | int]) -> None: ...
+    def read_weights(
+        self, sample_weight: _Values | None, class_weight: _ClassWeight | None
+    ) -> array[int] | None: ...
+    def read_rows(self, rng: Rng) -> None: ...
 
 class Gini:
     name: str
@@ -284,7 +309,7 @@ class Split:
 
 def goes_left(feature: int, code: int) -> bytearray: ...
 
-class Training:
+class Training(Data):
     budget: Budget
     ops: _Engine
     kind: str
@@ -296,19 +321,15 @@ class Training:
     min_samples_leaf: int
     min_samples_split: int
     min_impurity_decrease: float
-    max_leaf_nodes: int | None
+    max_leaf_nodes: int
     n_bins: int
     bootstrap: bool
+    alpha_n: float
+    alpha_f: float
     confidence: float | None
     z: float
     tolerance: float
     seed: int
-    regression: bool
-    n: int
-    m: int
-    names: list[str]
-    categories: list[list[_Label] | None]
-    classes: list[_Label] | None
     sample_size: int
     planned: int
     grown: Forest
@@ -332,9 +353,9 @@ class Training:
         max_samples: int | float | None = ...,
         alpha_n: float = ...,
         alpha_f: float = ...,
-        class_weight: Literal["balanced"] | dict[Any, float] | dict[Any, int] | None = ...,
-        sample_weight: Iterable[float] | None = ...,
-        names: Iterable[str] | None = ...,
+        class_weight: _ClassWeight | None = ...,
+        sample_weight: _Values | None = ...,
+        names: _Values | None = ...,
         categorical: Iterable[str | int] = ...,
         n_features: int | None = ...,
         by_column: bool = ...,
@@ -368,9 +389,9 @@ def train(
     max_samples: int | float | None = ...,
     alpha_n: float = ...,
     alpha_f: float = ...,
-    class_weight: Literal["balanced"] | dict[Any, float] | dict[Any, int] | None = ...,
-    sample_weight: Iterable[float] | None = ...,
-    names: Iterable[str] | None = ...,
+    class_weight: _ClassWeight | None = ...,
+    sample_weight: _Values | None = ...,
+    names: _Values | None = ...,
     categorical: Iterable[str | int] = ...,
     n_features: int | None = ...,
     by_column: bool = ...,
@@ -400,9 +421,9 @@ def train_steps(
     max_samples: int | float | None = ...,
     alpha_n: float = ...,
     alpha_f: float = ...,
-    class_weight: Literal["balanced"] | dict[Any, float] | dict[Any, int] | None = ...,
-    sample_weight: Iterable[float] | None = ...,
-    names: Iterable[str] | None = ...,
+    class_weight: _ClassWeight | None = ...,
+    sample_weight: _Values | None = ...,
+    names: _Values | None = ...,
     categorical: Iterable[str | int] = ...,
     n_features: int | None = ...,
     by_column: bool = ...,
