@@ -29,6 +29,8 @@ $(VENV)/test: $(VENV)/demo
 demo: $(VENV)/demo
 	@echo "== edgeforest demo"
 	@$(BIN)/edgeforest demo
+	@echo
+	@echo "(The command is $(BIN)/edgeforest; '. $(BIN)/activate' puts it on your path.)"
 
 runtimes:
 	@echo "== looking for the MicroPython runtimes"

@@ -339,7 +339,7 @@ def spent(forest: Any) -> str:
     else:
         insertions += f" of {forest.limit:,} insertions"
     return (
-        f"{insertions}, {count(forest.spent.rows_read, 'row')} read, "
+        f"{insertions}, {count(forest.spent.rows_read, 'row')} drawn, "
         f"{count(forest.spent.rounds, 'round')}"
     )
 
