@@ -36,7 +36,6 @@ BATCH = 256  # rows of the first round; each later round brings half as many aga
 EXACT_BELOW = 1000  # smaller nodes are counted whole: the bandit cannot win there
 GROUP_ROWS = 64  # rows of a node that place its bins
 LOOK_ROWS = 1024  # rows of a node in which a feature must vary to take part
-PIECE = 64  # rows worked on at once: lists are faster than arrays, and larger
 EDGE_ROWS = 4096  # rows of the data that place the codes
 PAPER_BATCH = 1000  # B of the paper's Algorithm 1
 RACE_ROWS = 512  # rows that a race is expected to need, for sharing out a short budget
@@ -671,24 +670,26 @@ class Pure:
                 codes[i] = last
         return codes
 
-    def insert(self, h, table, column, rows, labels):
-        """Count rows by bin and class; `table` takes a code to its bin, a label is its cell."""
-        for row, label in zip(rows, labels):
-            h[table[column[row]] + label] += 1
+    def insert(self, h, table, column, rows, labels, times):
+        """Count rows by bin and class; `table` takes a code to its bin, a label is its cell.
 
-    def insert_moments(self, h, table, column, rows, targets, stride):
-        """Count rows by bin, with the powers of their target that the histogram has room for."""
-        powers = len(h) // stride - 1
-        for row, y in zip(rows, targets):
-            i = table[column[row]]
-            h[i] += 1
-            i += stride
-            h[i] += y
-            i += stride
-            h[i] += y * y
-            if powers == 4:
-                h[i + stride] += y * y * y
-                h[i + stride + stride] += y * y * y * y
+        `times` is how often the tree drew each row: one insertion counts them all.
+        """
+        for row, label, n in zip(rows, labels, times):
+            h[table[column[row]] + label] += n
+
+    def insert_moments(self, h, table, column, rows, moments, stride):
+        """Count rows by bin: `moments` are the times drawn, times the powers of the target."""
+        if len(moments) == 3:
+            for row, n, y, yy in zip(rows, moments[0], moments[1], moments[2]):
+                i = table[column[row]]
+                h[i] += n
+                h[i + stride] += y
+                h[i + stride + stride] += yy
+        else:
+            for k, moment in enumerate(moments):
+                for row, y in zip(rows, moment):
+                    h[table[column[row]] + k * stride] += y
 
     def best_arm(self, criterion, h, bins, stride, equal, total, least):
         """The arm of highest score with at least `least` rows a side: (score, bin, missing left).
@@ -755,17 +756,20 @@ class Pure:
             low += 1
             high -= 1
 
-    def tally(self, rows, start, end, labels, counts):
+    def tally(self, rows, start, end, labels, times, counts):
         """Add the classes of rows start..end to `counts`."""
         for i in range(start, end):
-            counts[labels[rows[i]]] += 1
+            row = rows[i]
+            counts[labels[row]] += times[row]
 
-    def add_up(self, rows, start, end, targets):
-        """The sum of the targets of rows start..end."""
-        total = 0
+    def add_up(self, rows, start, end, targets, times):
+        """The sum of the targets of rows start..end, and how many there are."""
+        total = n = 0
         for i in range(start, end):
-            total += targets[rows[i]]
-        return total
+            row = rows[i]
+            total += targets[row] * times[row]
+            n += times[row]
+        return total, n
 
 
 class Contender:
@@ -928,6 +932,8 @@ class Training(Data):
                 f"the budget is {room}; use fewer rows or features"
             )
         self.rows = array("H" if self.n < 65536 else "I", self.rows)
+        self.times = bytearray(b"\1" * self.n)  # how often the tree in hand drew each row
+        self.piece = max(64, min(1024, self.n >> 5))  # rows at once: lists are fast and large
         self.read_rows(rng)
         self._plan_trees()
         self.tree = None  # the one that grows
@@ -963,7 +969,7 @@ class Training(Data):
             columns = 0 if self.in_place else n * self.m
             reading = 0
         labels = n * (item + word)  # while they are read
-        held = 2 * n + len(self.rows) * 4 + 8 * self.m * item
+        held = 4 * n + len(self.rows) * 4 + 8 * self.m * item
         if self.weights or self.patch:
             held += 8 * n
             labels += n * item
@@ -1072,19 +1078,35 @@ class Training(Data):
 
     def _insert(self, racing, stride, rows, start, end):
         """Count rows start..end into every racing feature's histogram."""
-        y = self.y
-        for at in range(start, end, PIECE):
-            piece = list(rows[at : min(end, at + PIECE)])
+        y, times = self.y, self.times
+        for at in range(start, end, self.piece):
+            piece = list(rows[at : min(end, at + self.piece)])
+            drawn = [times[row] for row in piece]
             if not self.regression:
                 labels = [y[row] * stride for row in piece]
                 for c in racing:
-                    self.ops.insert(c.h, c.table, c.column, piece, labels)
+                    self.ops.insert(c.h, c.table, c.column, piece, labels, drawn)
                 continue
             labels = [y[row] for row in piece]
             if self.width == 5:  # 11 bits and a sign: their fourth powers still add up exactly
                 labels = [(v >> 5) - 1024 for v in labels]
+            moments = [drawn]
+            while len(moments) < self.width:
+                moments.append([a * b for a, b in zip(moments[-1], labels)])
             for c in racing:
-                self.ops.insert_moments(c.h, c.table, c.column, piece, labels, stride)
+                self.ops.insert_moments(c.h, c.table, c.column, piece, moments, stride)
+
+    def _squares(self, rows, start, end):
+        """Sum of the squared times drawn of rows start..end.
+
+        A mean over rows that count w times each is as unsure as sum(w)^2 / sum(w^2) single ones.
+        """
+        times = self.times
+        total = 0
+        for at in range(start, end, self.piece):
+            piece = rows[at : min(end, at + self.piece)]
+            total += sum([times[row] * times[row] for row in piece])
+        return total
 
     def _total(self, contender, stride):
         h = contender.h
@@ -1115,8 +1137,8 @@ class Training(Data):
             batch = most if n <= EXACT_BELOW else min(BATCH, most)
         elif self.budget.left() is not None and self.budget.left() < n * len(racing):
             return None  # exact or nothing
-        seen = 0
-        lead = None
+        seen = squares = 0
+        rest = 0.0
         while True:
             granted = self.budget.take(min(batch, most - seen), len(racing))
             _tidy()
@@ -1137,14 +1159,17 @@ class Training(Data):
             if not racing:
                 return None
             if seen == most or not granted:
+                rest = (n - seen) / max(1, n - 1) / seen
                 lead = racing[0]
                 for c in racing:
                     if c.best[0] > lead.best[0]:
                         lead = c
                 break
-            # How good is each feature's best arm, and how sure is that? Sampling is without
-            # replacement: nothing is left to be unsure of when all n rows are counted.
-            rest = (n - seen) / ((n - 1) * seen)
+            # How good is each feature's best arm, and how sure is that?
+            size = criterion.size(total)
+            # Sampling is without replacement: the doubt is gone when all n rows are counted.
+            squares += self._squares(rows, start + seen - granted, start + seen)
+            rest = (n - seen) / (n - 1) * squares / (size * size)
             lead = None
             for c in racing:
                 left = c.left(c.best[1], c.best[2], stride)
@@ -1153,7 +1178,7 @@ class Training(Data):
                 scatter = criterion.scatter(left, total, on_left, None)
                 scatter += criterion.scatter(right, total, on_right, None)
                 c.gain = gain - bias * rest
-                c.variance = max(0.0, scatter / seen - gain * gain) * rest
+                c.variance = max(0.0, scatter / size - gain * gain) * rest
                 if lead is None or c.gain > lead.gain:
                     lead = c
             impurity = criterion.impurity(total)
@@ -1170,7 +1195,7 @@ class Training(Data):
                 ):
                     break
             batch = max(BATCH, seen >> 1)
-        return self._split(lead, stride, total, seen, n)
+        return self._split(lead, stride, total, rest)
 
     def _better_threshold(self, c, stride, total, rest, slack):
         """Whether another arm of the leading feature may still beat its best by more than slack.
@@ -1179,7 +1204,7 @@ class Training(Data):
         estimated: its variance comes from the rows that they treat differently.
         """
         criterion = self.criterion
-        seen = criterion.size(total)
+        size = criterion.size(total)
         # An arm of smaller gain varies less, so no difference has more than twice the deviation
         # of the best: what is behind by more than that needs no closer look.
         far = 2.0 * self.z * math.sqrt(c.variance)
@@ -1187,10 +1212,10 @@ class Training(Data):
         gain, _, lead_left, lead_right = criterion.describe(best_left, total)
         for t, missing_left, left in arms(c.h, c.bins, stride, c.equal):
             n_left = criterion.size(left)
-            if n_left == 0 or n_left == seen or (t, missing_left) == c.best[1:]:
+            if n_left == 0 or n_left == size or (t, missing_left) == c.best[1:]:
                 continue
-            gap = criterion.score(left, total, n_left, seen - n_left) - c.best[0]
-            if gap * criterion.per_score(seen) + far <= slack:
+            gap = criterion.score(left, total, n_left, size - n_left) - c.best[0]
+            if gap * criterion.per_score(size) + far <= slack:
                 continue
             other, _, on_left, on_right = criterion.describe(left, total)
             # The four groups of rows by the side that each arm sends them to.
@@ -1203,7 +1228,7 @@ class Training(Data):
             scatter += criterion.scatter(only_best, total, on_right, lead_left)
             scatter += criterion.scatter(neither, total, on_right, lead_right)
             gap = other - gain
-            variance = max(0.0, scatter / seen - gap * gap) * rest
+            variance = max(0.0, scatter / size - gap * gap) * rest
             if gap + self.z * math.sqrt(variance) > slack:
                 return True
         return False
@@ -1223,7 +1248,8 @@ class Training(Data):
             z = _normal_quantile(0.5 / (n * n * count * self.n_bins))  # delta = 1 / (n^2 m T)
         else:
             z = _normal_quantile(0.5 * (1.0 - self.confidence))
-        seen = 0
+        seen = squares = 0
+        rest = 0.0
         winner = total = None
         while seen < n:
             granted = self.budget.take(min(PAPER_BATCH, n - seen), len(racing))
@@ -1234,18 +1260,21 @@ class Training(Data):
             yield self
             total = self._total(racing[0], stride)
             least = max(1, (self.min_samples_leaf * seen + n - 1) // n)
-            factor = z * math.sqrt((n - seen) / (max(1, n - 1) * seen))
+            size = criterion.size(total)
+            squares += self._squares(rows, start + seen - granted, start + seen)
+            rest = (n - seen) / max(1, n - 1) * squares / (size * size)
+            factor = z * math.sqrt(rest)
             bounds = []
             lowest = winner = None
             for c in racing:
                 for t, missing_left, left in arms(c.h, c.bins, stride, c.equal):
                     n_left = criterion.size(left)
                     key = 2 * t + missing_left
-                    if n_left < least or seen - n_left < least:
+                    if n_left < least or size - n_left < least:
                         continue
                     if c.alive is not None and key not in c.alive:
                         continue
-                    mu, variance = criterion.paper(left, total, n_left, seen - n_left)
+                    mu, variance = criterion.paper(left, total, n_left, size - n_left)
                     half = factor * math.sqrt(max(0.0, variance))
                     bounds.append((c, key, mu - half))
                     if lowest is None or mu + half < lowest:
@@ -1269,16 +1298,15 @@ class Training(Data):
         # With all n rows counted the estimates of the survivors are exact.
         lead = winner[1]
         lead.best = (winner[0], winner[2], winner[3])
-        return self._split(lead, stride, total, seen, n)
+        return self._split(lead, stride, total, rest)
 
-    def _split(self, lead, stride, total, seen, n):
+    def _split(self, lead, stride, total, rest):
         _, t, missing_left = lead.best
         left = lead.left(t, missing_left, stride)
         gain, bias, _, _ = self.criterion.describe(left, total)
-        if seen < n:
-            gain = max(0.0, gain - bias * (n - seen) / ((n - 1) * seen))
+        gain = max(0.0, gain - bias * rest)
         if not any(lead.h[::stride]):  # none seen missing: such a row joins the larger side
-            missing_left = self.raw or 2 * self.criterion.size(left) > seen
+            missing_left = self.raw or 2 * self.criterion.size(left) > self.criterion.size(total)
         if self.regression and self.width == 5:
             gain *= 1024.0  # back to squared levels
         return Split(lead.feature, lead.cuts[t], lead.equal, missing_left, gain)
@@ -1286,7 +1314,7 @@ class Training(Data):
     # ---- Growing
 
     def _draw_rows(self, rng):
-        """Fill the front of `self.rows` with the rows of one tree, in random order."""
+        """Fill the front of `self.rows` with a tree's rows, in random order; returns how many."""
         pool = len(self.patch) if self.patch else self.n
         size, rows, weights = self.sample_size, self.rows, self.weights
         if weights is None and self.bootstrap:
@@ -1317,6 +1345,22 @@ class Training(Data):
             for i in range(size):
                 rows[i] = self.patch[rows[i]]
         self.budget.spent.rows_read += size
+        if weights is None and not self.bootstrap:
+            return size
+        # A row that was drawn more than once stands there once: its times are counted instead.
+        self.times = None
+        _tidy()
+        times = self.times = array("H", bytes(2 * self.n)) if weights else bytearray(self.n)
+        most = 65535 if weights else 255
+        front = 0
+        for i in range(size):
+            row = rows[i]
+            if not times[row]:
+                rows[front] = row
+                front += 1
+            if times[row] < most:
+                times[row] += 1
+        return front
 
     def _run(self):
         budget, planned = self.budget, self.planned
@@ -1337,10 +1381,9 @@ class Training(Data):
 
     def _grow(self, tree, rng):
         """Grow one tree, level by level, or best gain first if max_leaf_nodes is given."""
-        self._draw_rows(rng)
+        size = self._draw_rows(rng)
         rows = self.rows
         features = self.features[:]
-        size = self.sample_size
         tree.add(0, size, 0)
         self._wanted = self._demand(size, 0)  # rows, by all races that are still to come
         raced = waiting = 0
@@ -1376,7 +1419,7 @@ class Training(Data):
             middle = self.ops.partition(
                 rows, start, end, self.columns[f], goes_left(tree.feature[node], tree.code[node])
             )
-            if min(middle - start, end - middle) < self.min_samples_leaf:
+            if self.min_samples_leaf > min(self._draws(start, middle), self._draws(middle, end)):
                 tree.feature[node] = LEAF  # the sample promised more than the rows hold
                 continue
             leaves += 1
@@ -1387,9 +1430,17 @@ class Training(Data):
             self._wanted += self._demand(end - middle, depth + 1)
             self._wanted -= self._demand(end - start, depth) - min(end - start, RACE_ROWS)
 
+    def _draws(self, start, end):
+        """How many draws rows start..end stand for, as far as `min_samples_leaf` has to know."""
+        if end - start >= self.min_samples_leaf:
+            return end - start
+        times = self.times
+        return sum([times[row] for row in self.rows[start:end]])
+
     def _may_split(self, rows, start, end, depth):
-        n = end - start
-        if depth >= self.max_depth or n < self.min_samples_split or n < 2 * self.min_samples_leaf:
+        if depth >= self.max_depth or end - start < 2:
+            return False
+        if self._draws(start, end) < max(self.min_samples_split, 2 * self.min_samples_leaf):
             return False
         left = self.budget.left()
         if (left is not None and left < 1) or self.budget.late():
@@ -1408,14 +1459,14 @@ class Training(Data):
     def _leaf(self, tree, node):
         """Turn the rows of a node into votes: shares of `scale`, rounded so that they add up."""
         start, end = tree.start[node], tree.end[node]
-        n = end - start
         scale = self.grown.scale
         if self.regression:
-            total = self.ops.add_up(self.rows, start, end, self.y)
+            total, n = self.ops.add_up(self.rows, start, end, self.y, self.times)
             votes = [(2 * total * scale + n * LEVELS) // (2 * n * LEVELS)]
         else:
             votes = [0] * self.width
-            self.ops.tally(self.rows, start, end, self.y, votes)
+            self.ops.tally(self.rows, start, end, self.y, self.times, votes)
+            n = sum(votes)
             total = before = 0
             for k, count in enumerate(votes):
                 total += count
@@ -1432,8 +1483,7 @@ class Training(Data):
         if tree is None:
             return
         if not tree.feature:  # stopped before it began
-            self._draw_rows(Rng(self.seed, len(self.grown) + 1))
-            tree.add(0, self.sample_size, 0)
+            tree.add(0, self._draw_rows(Rng(self.seed, len(self.grown) + 1)), 0)
         for node in range(len(tree.feature)):
             if not tree.left[node]:
                 self._leaf(tree, node)
@@ -1449,7 +1499,7 @@ class Training(Data):
                 self.tree = self.tree or Tree()
             self._close()
             self.budget.tick()
-            self.column = self.columns = self.rows = self.y = None
+            self.column = self.columns = self.rows = self.times = self.y = None
         forest = self.grown
         total = sum(self.importance)
         forest.importances = [int(v / (total or 1) * 1000000 + 0.5) for v in self.importance]

@@ -38,6 +38,7 @@ class _Engine(Protocol):
         column: Sequence[int],
         rows: Sequence[int],
         labels: Sequence[int],
+        times: Sequence[int],
     ) -> None: ...
     def insert_moments(
         self,
@@ -45,7 +46,7 @@ class _Engine(Protocol):
         table: Sequence[int],
         column: Sequence[int],
         rows: Sequence[int],
-        targets: Sequence[int],
+        moments: Sequence[Sequence[int]],
         stride: int,
     ) -> None: ...
     def best_arm(
@@ -72,9 +73,17 @@ class _Engine(Protocol):
         start: int,
         end: int,
         labels: Sequence[int],
+        times: Sequence[int],
         counts: MutableSequence[int],
     ) -> None: ...
-    def add_up(self, rows: Sequence[int], start: int, end: int, targets: Sequence[int]) -> int: ...
+    def add_up(
+        self,
+        rows: Sequence[int],
+        start: int,
+        end: int,
+        targets: Sequence[int],
+        times: Sequence[int],
+    ) -> tuple[int, int]: ...
 
 VERSION: Final[int]
 Z: Final[float]
@@ -84,7 +93,6 @@ BATCH: Final[int]
 EXACT_BELOW: Final[int]
 GROUP_ROWS: Final[int]
 LOOK_ROWS: Final[int]
-PIECE: Final[int]
 EDGE_ROWS: Final[int]
 PAPER_BATCH: Final[int]
 RACE_ROWS: Final[int]
@@ -237,6 +245,7 @@ class Pure:
         column: Sequence[int],
         rows: Sequence[int],
         labels: Sequence[int],
+        times: Sequence[int],
     ) -> None: ...
     def insert_moments(
         self,
@@ -244,7 +253,7 @@ class Pure:
         table: Sequence[int],
         column: Sequence[int],
         rows: Sequence[int],
-        targets: Sequence[int],
+        moments: Sequence[Sequence[int]],
         stride: int,
     ) -> None: ...
     def best_arm(
@@ -271,9 +280,17 @@ class Pure:
         start: int,
         end: int,
         labels: Sequence[int],
+        times: Sequence[int],
         counts: MutableSequence[int],
     ) -> None: ...
-    def add_up(self, rows: Sequence[int], start: int, end: int, targets: Sequence[int]) -> int: ...
+    def add_up(
+        self,
+        rows: Sequence[int],
+        start: int,
+        end: int,
+        targets: Sequence[int],
+        times: Sequence[int],
+    ) -> tuple[int, int]: ...
 
 class Contender:
     feature: int

@@ -32,15 +32,15 @@ class CountingEngine(Pure):
     def __init__(self):
         self.insertions = 0
 
-    def insert(self, h, table, column, rows, labels):
+    def insert(self, h, table, column, rows, labels, times):
         counting = CountingList(h)
-        super().insert(counting, table, column, rows, labels)
+        super().insert(counting, table, column, rows, labels, times)
         self.insertions += counting.writes
         h[:] = counting
 
-    def insert_moments(self, h, table, column, rows, targets, stride):
+    def insert_moments(self, h, table, column, rows, moments, stride):
         counting = CountingList(h)
-        super().insert_moments(counting, table, column, rows, targets, stride)
+        super().insert_moments(counting, table, column, rows, moments, stride)
         cells = len(h) // stride  # one insertion writes the count and each power of the target
         assert counting.writes % cells == 0
         self.insertions += counting.writes // cells

@@ -38,7 +38,7 @@ GESTURE = FIRMWARE / "examples" / "gesture.py"
 ALLOWED_IMPORTS = {
     *("array", "binascii", "gc", "json", "math", "micropython", "os", "struct", "time"),
 }
-CORE_BYTES = 26_500  # of the compiled core: a board keeps it in its heap
+CORE_BYTES = 27_000  # of the compiled core: a board keeps it in its heap
 
 
 @pytest.fixture(scope="session")
@@ -217,10 +217,10 @@ ONE = """
 criterion, kind, splitter = sys.argv[1:]
 options = {"kind": kind, "splitter": splitter, "n_trees": 3, "max_depth": 6, "max_features": 4}
 if criterion == "mse":
-    options["sample_weight"] = bytearray([1 + i % 3 for i in range(1500)])
+    options["sample_weight"] = bytearray([1 + i % 3 for i in range(2400)])
 else:
     options["class_weight"] = "balanced" if kind == "random-forest" else {"a": 2.5}
-train(1500, criterion, noise=2, **options).write(sys.stdout)
+train(2400, criterion, noise=2, **options).write(sys.stdout)
 """
 MORE = {
     "plain": "1500, 'gini', n_trees=2",
@@ -245,7 +245,7 @@ def test_the_model_is_cpythons_to_the_byte(
     board: Path, host: Path, criterion: str, kind: str, splitter: str
 ) -> None:
     arguments = [criterion, kind, splitter]
-    model = output(run_micropython(MIXED + ONE, board, "256k", arguments))
+    model = output(run_micropython(MIXED + ONE, board, "512k", arguments))
     assert json.loads(model)["splitter"] == splitter
     assert model == output(run_cpython(MIXED + ONE, host, arguments))
 
@@ -267,7 +267,7 @@ def test_the_bandit_has_work_in_the_tests_above(host: Path) -> None:
         arguments = [criterion, "random-forest"]
         usual = output(run_cpython(MIXED + ONE, host, [*arguments, "mab"]))
         exact = output(run_cpython(MIXED + ONE, host, [*arguments, "exact"]))
-        wider = ONE.replace("noise=2", "noise=2, z=ef.Z + 0.3")
+        wider = ONE.replace("noise=2", "noise=2, z=ef.Z + 1.5")
         assert json.loads(usual)["spent"][0] < json.loads(exact)["spent"][0]
         assert usual != output(run_cpython(MIXED + wider, host, [*arguments, "mab"]))
 
@@ -402,7 +402,7 @@ import sys
 for step in t:
     if step is not t:
         raise ValueError(step)
-    if len(t.grown) == 2 and t.tree and len(t.tree.feature) > 4:
+    if len(t.grown) == 2 and t.tree and len(t.tree.feature) > 2:
         break
 f = t.forest()
 for _ in range(2):
@@ -435,41 +435,41 @@ rows = [[rng.below(256) for f in range(4)] for i in range(300)]
 """
 AS_ROWS = {
     "rows for training": """
-f = ef.train(rows, [r[0] > 99 for r in rows], n_trees=2)
+f = ef.train(rows, [r[0] > 99 for r in rows], n_trees=5)
 print(f.predict([200, 0, 0, 0]), f.predict([20, 0, 0, 0]))
 """,
     "rows for prediction": """
 f = ef.train([bytearray([r[f] for r in rows]) for f in range(4)], [r[0] > 99 for r in rows],
-             by_column=True, n_trees=2)
+             by_column=True, n_trees=5)
 print(f.predict([[200, 0, 0, 0], [20, 0, 0, 0]]), len(f.predict_proba(rows[:3])))
 """,
     "a flat buffer": """
 flat = bytearray()
 for r in rows:
     flat.extend(bytes(r))
-f = ef.train(flat, [r[0] > 99 for r in rows], n_features=4, n_trees=2)
+f = ef.train(flat, [r[0] > 99 for r in rows], n_features=4, n_trees=5)
 print(f.predict([200, 0, 0, 0]), f.predict([20, 0, 0, 0]))
 """,
     "a row of bytes": """
 f = ef.train([bytearray([r[f] for r in rows]) for f in range(4)], [r[0] > 99 for r in rows],
-             by_column=True, n_trees=2)
+             by_column=True, n_trees=5)
 print(f.predict(bytes([200, 0, 0, 0])), f.predict(bytearray(4)))
 """,
     "columns of several kinds": """
 X = [[r[f] for r in rows] for f in range(4)]
 X[1] = bytearray(X[1])
-f = ef.train(X, [r[1] > 99 for r in rows], by_column=True, n_trees=2)
+f = ef.train(X, [r[1] > 99 for r in rows], by_column=True, n_trees=5)
 print(f.predict([0, 200, 0, 0]), f.predict([0, 20, 0, 0]))
 """,
     "columns of several kinds, bytes first": """
 X = [[r[f] / 2 for r in rows] for f in range(4)]
 X[0] = bytearray([r[0] for r in rows])
-f = ef.train(X, [r[1] > 99 for r in rows], by_column=True, n_trees=2)
+f = ef.train(X, [r[1] > 99 for r in rows], by_column=True, n_trees=5)
 print(f.predict([0, 100, 0, 0]), f.predict([0, 10, 0, 0]))
 """,
     "targets as bytes": """
 f = ef.train([bytearray([r[f] for r in rows]) for f in range(4)], bytearray([r[0] for r in rows]),
-             criterion="mse", by_column=True, n_trees=2)
+             criterion="mse", by_column=True, n_trees=5)
 print(f.predict([200, 0, 0, 0]) > f.predict([20, 0, 0, 0]))
 """,
 }

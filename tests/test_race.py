@@ -34,7 +34,7 @@ class Probe(Training):
         gains = {}
         for c in contenders:
             for t, _, left in arms(c.h, c.bins, stride, c.equal):
-                if 0 < self.criterion.size(left) < n:
+                if 0 < self.criterion.size(left) < self.criterion.size(total):
                     key = c.feature, c.cuts[t]
                     gain = self.criterion.describe(left, total)[0]
                     gains[key] = max(gain, gains.get(key, 0.0))
@@ -97,7 +97,7 @@ def test_large_nodes_cost_far_less_than_exact_and_hardly_grow(criterion, figure)
         X = rng.normal(size=(n, 9)).astype(np.float32)
         signal = X[:, 0] + 0.7 * X[:, 1] * (X[:, 2] > 0) + 0.5 * X[:, 3] + rng.normal(size=n)
         y = signal if criterion == "mse" else np.digitize(signal, [-0.8, 0.8])
-        notes = probe(X, y, criterion=criterion, n_trees=8, max_depth=1)
+        notes = probe(X, y, criterion=criterion, n_trees=20, max_depth=1, bootstrap=False)
         assert (notes[:, 0] == n).all()
         cost[n] = notes[:, 1].mean(), (notes[:, 2] / notes[:, 1].mean()).mean()
     for n, (mean, fewer) in cost.items():
