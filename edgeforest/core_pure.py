@@ -1007,7 +1007,7 @@ class Training(Data):
         self.planned = self.n_trees
         if self.budget.insertions is None:
             return
-        least = self.sample_size if self.splitter == "exact" else LEAST_ROWS
+        least = {"mab": LEAST_ROWS, "mab-paper": PAPER_BATCH}.get(self.splitter, self.sample_size)
         depth = 0 if self.splitter == "exact" else max(0, self.max_depth - 5)
         cost = self._demand(self.sample_size, depth, least) * self.max_features
         if cost:
