@@ -6,7 +6,7 @@ that every faster engine reproduces bit for bit, so it is written to be read fro
 
     Rng       the same random stream on every machine
     Budget    hard limits, asked before the work
-    bounds    numbers become codes 1..255, 0 is missing
+    Data      numbers become codes 1..255, 0 is missing; labels become whole numbers
     Gini ...  what one histogram says about a split, and how sure it is
     Pure      the inner loops: encode, insert, score, partition, tally
     Training  the race for one node, growing a tree, growing a forest
@@ -28,7 +28,7 @@ from binascii import a2b_base64, b2a_base64
 
 VERSION = 1  # of the model format
 
-# The race. Measured choices; DESIGN notes in docs/algorithm.md.
+# The race: measured choices, explained in docs/algorithm.md.
 Z = 2.25  # half-widths of an interval, in standard errors
 TOLERANCE = 0.1  # stop when nothing can beat the leader by more than this share of its gain ...
 TOLERANCE_IMPURITY = 0.001  # ... or by this share of the node's impurity
@@ -60,7 +60,7 @@ class Rng:
     stay below 2^30, so that a 32-bit MicroPython never allocates a big integer for them.
 
     >>> Rng(7).below(100), Rng(7).below(100), Rng(7, stream=1).below(100)
-    (42, 42, 30)
+    (20, 20, 96)
     """
 
     def __init__(self, seed=0, stream=0):
@@ -71,6 +71,7 @@ class Rng:
                 z = 25338 * (z & 32767) + (z >> 15)
                 w = 26100 * (w & 32767) + (w >> 15)
                 z ^= w & 32767
+                w ^= z >> 15
         self.z = z % 830275000 + 1  # neither 0 nor the other fixed point
         self.w = w % 855244000 + 1
 

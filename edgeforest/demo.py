@@ -33,7 +33,7 @@ def sample_log(rows: int, seed: int = 0) -> list[list[str]]:
     stream, so the log is the same on every machine.
 
     >>> sample_log(2)[0]
-    ['2025-03-03T06:00', '19.5', '42.1', '0', '462', '0.010', 'closed', 'empty']
+    ['2025-03-03T06:00', '19.6', '42.7', '0', '495', '0.027', 'closed', 'empty']
     """
     rng = api.Rng(seed, 1 << 20)  # a stream of its own: the trees' streams have small numbers
 
