@@ -1422,6 +1422,7 @@ class Training(Data):
             )
             if self.min_samples_leaf > min(self._draws(start, middle), self._draws(middle, end)):
                 tree.feature[node] = LEAF  # the sample promised more than the rows hold
+                self._wanted -= self._demand(end - start, depth) - min(end - start, RACE_ROWS)
                 continue
             leaves += 1
             self.importance[f] += tree.gain[node] * (end - start) / size
