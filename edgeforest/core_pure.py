@@ -122,8 +122,13 @@ def _ticks():
     return int(time.monotonic() * 1000)
 
 
+def _ticks_diff(now, then):
+    return now - then
+
+
 if hasattr(time, "ticks_ms"):  # MicroPython's clock wraps around; ticks_diff knows
     _ticks = time.ticks_ms
+    _ticks_diff = time.ticks_diff
 
 
 def _tidy():
@@ -176,11 +181,8 @@ class Budget:
     def tick(self):
         """Seconds spent so far."""
         now = _ticks()
-        passed = (
-            time.ticks_diff(now, self._last) if hasattr(time, "ticks_diff") else now - self._last
-        )
+        self.spent.seconds += _ticks_diff(now, self._last) / 1000
         self._last = now
-        self.spent.seconds += passed / 1000
         return self.spent.seconds
 
     def take(self, rows, width):
@@ -188,7 +190,7 @@ class Budget:
         if self.late():
             return 0
         if self.ceiling is not None:
-            rows = min(rows, (self.ceiling - self.spent.insertions) // width)
+            rows = min(rows, self.left() // width)
         if rows > 0:
             self.spent.insertions += rows * width
             self.spent.rounds += 1
@@ -265,9 +267,8 @@ class Data:
         self.raw = all([isinstance(x, (bytes, bytearray)) for x in (X if by_column else [X])])
         self.in_place = self.raw and by_column
         if not _is_sequence(y) or len(y) != self.n:
-            got = f"{len(y)} of them" if _is_sequence(y) else repr(y)
             raise ValueError(
-                f"y must be a list of {self.n} labels or numbers, one a row; got {got}"
+                f"y must be a list of {self.n} labels or numbers, one a row; got {_amount(y)}"
             )
         self.regression = regression
         self.low = self.span = 0.0
@@ -314,8 +315,7 @@ class Data:
         if names is None:
             names = [f"x{f}" for f in range(self.m)]
         if not _is_sequence(names) or len(names) != self.m:
-            got = len(names) if _is_sequence(names) else repr(names)
-            raise ValueError(f"names must be a list of {self.m} names, got {got}")
+            raise ValueError(f"names must be a list of {self.m} names, got {_amount(names)}")
         self.names = [str(name) for name in names]
         self.categories = [None] * self.m  # a list of values where the feature is categorical
         if not _is_sequence(categorical):
@@ -334,8 +334,9 @@ class Data:
         if sample_weight is None:
             sample_weight = [1.0] * self.n
         if not _is_sequence(sample_weight) or len(sample_weight) != self.n:
-            got = len(sample_weight) if _is_sequence(sample_weight) else repr(sample_weight)
-            raise ValueError(f"sample_weight must be a list of {self.n} weights, got {got}")
+            raise ValueError(
+                f"sample_weight must be a list of {self.n} weights, got {_amount(sample_weight)}"
+            )
         weights = [_number(w, i, "sample_weight") for i, w in enumerate(sample_weight)]
         if class_weight is not None:
             factor = self._class_weights(class_weight)
@@ -409,13 +410,19 @@ class Data:
 
 # ---- What a histogram says --------------------------------------------------------------------
 # A histogram is a flat list of integers: bin b has the cells h[b], h[b + stride], h[b + 2 * stride]
-# and so on, one a class or a moment of the target; bin 0 is for missing values. Integers, so that sums are exact in any order and every engine gets the same.
+# and so on, one a class or a moment of the target; bin 0 is for missing values. Integers, so that
+# sums are exact in any order and every engine gets the same.
 # A criterion turns the cells of the left side and of the whole into
 #   score      a number to rank the arms of one race by,
 #   describe   the gain of one arm, its bias, and the influence of a row on it: the derivative of
 #              the gain with respect to the share of rows like this one. A gain's variance is the
 #              mean square of the influences, read straight from the histogram,
 #   scatter    sum of squared differences of two arms' influences over rows that share both sides.
+
+
+def _minus(total, left):
+    """The cells of the other side."""
+    return [p - i for i, p in zip(left, total)]
 
 
 class Gini:
@@ -449,7 +456,7 @@ class Gini:
         n = sum(total)
         n_left = sum(left)
         n_right = n - n_left
-        right = [p - i for i, p in zip(left, total)]
+        right = _minus(total, left)
         s = sum([p * p for p in total]) / (n * n)
         s_left = sum([i * i for i in left]) / (n_left * n_left)
         s_right = sum([i * i for i in right]) / (n_right * n_right)
@@ -469,9 +476,7 @@ class Gini:
         """The paper's mu of an arm and the variance of one row's part in it (delta method)."""
         n = n_left + n_right
         mean = square = 0.0
-        for side, n_side, flip in ((left, n_left, False), (left, n_right, True)):
-            if flip:
-                side = [p - i for i, p in zip(left, total)]
+        for side, n_side in ((left, n_left), (_minus(total, left), n_right)):
             s = sum([i * i for i in side]) / (n_side * n_side)
             for i in side:
                 slope = s - 2.0 * i / n_side
@@ -500,7 +505,7 @@ class Entropy(Gini):
         return (math.log(n) - _xlogx(total) / n) * LOG2E
 
     def score(self, left, total, n_left, n_right):
-        right = [p - i for i, p in zip(left, total)]
+        right = _minus(total, left)
         return (
             _xlogx(left) - n_left * math.log(n_left) + _xlogx(right) - n_right * math.log(n_right)
         )
@@ -515,7 +520,7 @@ class Entropy(Gini):
         gain = 0.0
         cells = -1
         sides = []
-        for side in (left, [p - i for i, p in zip(left, total)]):
+        for side in (left, _minus(total, left)):
             n_side = sum(side)
             influence = []
             for i, p in zip(side, total):
@@ -532,7 +537,7 @@ class Entropy(Gini):
     def paper(self, left, total, n_left, n_right):
         n = n_left + n_right
         mean = square = 0.0
-        for side, n_side in ((left, n_left), ([p - i for i, p in zip(left, total)], n_right)):
+        for side, n_side in ((left, n_left), (_minus(total, left), n_right)):
             for i in side:
                 if i:
                     slope = (math.log(n_side) - math.log(i)) * LOG2E
@@ -571,7 +576,7 @@ class MSE:
         m_left = d / n_left
         m_right = -d / n_right
         gain = (n_left * m_left * m_left + n_right * m_right * m_right) / n
-        right = [p - i for i, p in zip(left, total)]
+        right = _minus(total, left)
         bias = self.impurity(left) + self.impurity(right) - self.impurity(total)
         return gain, bias, m_left, m_right
 
@@ -589,7 +594,7 @@ class MSE:
         # Needs third and fourth powers: Training counts a coarser target for it, see `_insert`.
         n = n_left + n_right
         mu = square = 0.0
-        for cells in (left, [p - i for i, p in zip(left, total)]):
+        for cells in (left, _minus(total, left)):
             mean = cells[1] / cells[0]
             mu += cells[2] - cells[1] * mean
             square += cells[4] - mean * (
@@ -1130,13 +1135,13 @@ class Training(Data):
         criterion = self.criterion
         batch = n
         most = n
+        left = self.budget.left()
         if self.splitter == "mab":
-            left = self.budget.left()
             wanted = self._wanted * len(racing)
             if left is not None and wanted > left:  # short: every race gets its part
                 most = min(n, max(LEAST_ROWS, RACE_ROWS * left // wanted))
             batch = most if n <= EXACT_BELOW else min(BATCH, most)
-        elif self.budget.left() is not None and self.budget.left() < n * len(racing):
+        elif left is not None and left < n * len(racing):
             return None  # exact or nothing
         seen = squares = 0
         rest = 0.0
@@ -1175,7 +1180,7 @@ class Training(Data):
             for c in racing:
                 left = c.left(c.best[1], c.best[2], stride)
                 gain, bias, on_left, on_right = criterion.describe(left, total)
-                right = [p - i for i, p in zip(left, total)]
+                right = _minus(total, left)
                 scatter = criterion.scatter(left, total, on_left, None)
                 scatter += criterion.scatter(right, total, on_right, None)
                 c.gain = gain - bias * rest
@@ -1654,8 +1659,7 @@ class Forest:
     def encode(self, row):
         """A row as the float32 numbers that trees compare: categories become their codes."""
         if not _is_sequence(row) or len(row) != self.n_features:
-            got = len(row) if _is_sequence(row) else repr(row)
-            raise ValueError(f"a row must have {self.n_features} values, got {got}")
+            raise ValueError(f"a row must have {self.n_features} values, got {_amount(row)}")
         if self.all_numbers:
             try:
                 return array("f", list(row))  # a list: of bytes it would take the bits
@@ -1957,6 +1961,11 @@ def _is_sequence(value):
         return not isinstance(value, (str, dict, set)) and len(value) >= 0
     except TypeError:
         return False
+
+
+def _amount(value):
+    """What was got instead of a list of the right length."""
+    return len(value) if _is_sequence(value) else repr(value)
 
 
 def _plain(v, i, what):

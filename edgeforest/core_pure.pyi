@@ -25,66 +25,6 @@ class _Readable(Protocol):
 class _Writable(Protocol):
     def write(self, text: str, /) -> object: ...
 
-class _Engine(Protocol):
-    """The inner operations; `Pure` is one."""
-
-    @property
-    def name(self) -> str: ...
-    def encode(self, values: Sequence[float], bounds: Sequence[float]) -> Sequence[int]: ...
-    def insert(
-        self,
-        h: list[int],
-        table: Sequence[int],
-        column: Sequence[int],
-        rows: Sequence[int],
-        labels: Sequence[int],
-        times: Sequence[int],
-    ) -> None: ...
-    def insert_moments(
-        self,
-        h: list[int],
-        table: Sequence[int],
-        column: Sequence[int],
-        rows: Sequence[int],
-        moments: Sequence[Sequence[int]],
-        stride: int,
-    ) -> None: ...
-    def best_arm(
-        self,
-        criterion: Gini | MSE,
-        h: list[int],
-        bins: int,
-        stride: int,
-        equal: bool,
-        total: Sequence[int],
-        least: int,
-    ) -> tuple[float, int, bool] | None: ...
-    def partition(
-        self,
-        rows: MutableSequence[int],
-        start: int,
-        end: int,
-        column: Sequence[int],
-        goes_left: Sequence[int],
-    ) -> int: ...
-    def tally(
-        self,
-        rows: Sequence[int],
-        start: int,
-        end: int,
-        labels: Sequence[int],
-        times: Sequence[int],
-        counts: MutableSequence[int],
-    ) -> None: ...
-    def add_up(
-        self,
-        rows: Sequence[int],
-        start: int,
-        end: int,
-        targets: Sequence[int],
-        times: Sequence[int],
-    ) -> tuple[int, int]: ...
-
 VERSION: Final[int]
 Z: Final[float]
 TOLERANCE: Final[float]
@@ -328,7 +268,7 @@ def goes_left(feature: int, code: int) -> bytearray: ...
 
 class Training(Data):
     budget: Budget
-    ops: _Engine
+    ops: Pure
     kind: str
     criterion: Gini | MSE
     splitter: str
@@ -381,7 +321,7 @@ class Training(Data):
         z: float = ...,
         tolerance: float = ...,
         seed: int = ...,
-        engine: _Engine | None = ...,
+        engine: Pure | None = ...,
     ) -> None: ...
     def __iter__(self) -> Iterator[Training]: ...
     def working_bytes(self, nodes: int = ..., growing: int = ...) -> int: ...
@@ -417,7 +357,7 @@ def train(
     z: float = ...,
     tolerance: float = ...,
     seed: int = ...,
-    engine: _Engine | None = ...,
+    engine: Pure | None = ...,
 ) -> Forest: ...
 def train_steps(
     X: _Values,
@@ -449,7 +389,7 @@ def train_steps(
     z: float = ...,
     tolerance: float = ...,
     seed: int = ...,
-    engine: _Engine | None = ...,
+    engine: Pure | None = ...,
 ) -> Training: ...
 
 class Tree:
