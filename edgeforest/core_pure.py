@@ -8,7 +8,7 @@ that every faster engine reproduces bit for bit, so it is written to be read fro
     Budget    hard limits, asked before the work
     Data      numbers become codes 1..255, 0 is missing; labels become whole numbers
     Gini ...  what one histogram says about a split, and how sure it is
-    Pure      the inner loops: encode, insert, score, partition, tally
+    Loops     the inner loops: encode, insert, score, partition, tally
     Training  the race for one node, growing a tree, growing a forest
     Forest    flat arrays that predict, and their JSON
 
@@ -135,8 +135,10 @@ def _tidy():
     """On a small heap: collect garbage often, so that what lives on stays close together."""
 
 
+PIECE = 12288  # values of a model that are written at once: 3 bytes' multiples, base64 joins them
 if hasattr(gc, "mem_free"):
     _tidy = gc.collect
+    PIECE = 12
 
 
 class Budget:
@@ -240,7 +242,7 @@ def make_bounds(values):
         if low < high:
             bounds.append(low * 0.5 + high * 0.5)
             if not low <= bounds[-1] < high:  # no float32 between the two
-                bounds[-1] = low
+                bounds[-1] = low + 0.0  # not -0.0
     bounds.append(ordered[-1])
     return bounds
 
@@ -264,8 +266,9 @@ class Data:
         """Look at the shape of X, and read y."""
         self.n, self.m, self.column = _shape(X, n_features, by_column)
         # Bytes are codes already: whole numbers from 0 to 255, none missing.
-        self.raw = all([isinstance(x, (bytes, bytearray)) for x in (X if by_column else [X])])
-        self.in_place = self.raw and by_column
+        parts = X if by_column else [X]
+        self.raw = all([_is_bytes(x) for x in parts])
+        self.in_place = self.raw and by_column and not hasattr(parts[0], "dtype")
         if not _is_sequence(y) or len(y) != self.n:
             raise ValueError(
                 f"y must be a list of {self.n} labels or numbers, one a row; got {_amount(y)}"
@@ -279,13 +282,17 @@ class Data:
             self._read_classes(y)
 
     def _read_classes(self, y):
-        if not isinstance(y, (bytes, bytearray)):
-            y = [_plain(v, i, "the labels") for i, v in enumerate(y)]
-            if None in y:
-                raise ValueError(
-                    f"the label of row {y.index(None)} is missing; drop rows without a label"
-                )
-        self.classes = _sorted_set(y, "labels")
+        if hasattr(y, "tolist"):
+            y = y.tolist()
+        try:
+            kinds = {_plain(v, 0, "") for v in set(y)}
+        except TypeError:
+            kinds = [None]
+        if None in kinds:  # something is wrong: find the first row where
+            for i, v in enumerate(y):
+                if _plain(v, i, "the labels") is None:
+                    raise ValueError(f"the label of row {i} is missing; drop rows without a label")
+        self.classes = _sorted_set(kinds, "labels")
         if len(self.classes) > 4096:
             raise ValueError(
                 f"at most 4096 classes, got {len(self.classes)}; for numbers use criterion='mse'"
@@ -389,7 +396,7 @@ class Data:
             else:
                 values = _floats(values, f"feature {self.names[f]!r} (not in categorical)")
                 bounds = make_bounds([values[i] for i in sample] if sample else values)
-                codes = self.ops.encode(values, bounds)
+                codes = self.encode(values, bounds)
             self.columns.append(codes)
             self.bounds.append(bounds)
 
@@ -466,11 +473,16 @@ class Gini:
         on_right = [2.0 * (i / n_right - p) - (s_right - s) for i, p in zip(right, shares)]
         return gain, 1.0 - s_left - s_right + s, on_left, on_right
 
-    def scatter(self, cells, total, one, two):
+    def scatter(self, cells, whole, one, two):
         """Sum over the rows in `cells` of the squared difference of two influences."""
+        total = 0.0  # not sum(): newer Pythons add floats with a correction
         if two is None:
-            return sum([c * a * a for c, a in zip(cells, one)])
-        return sum([c * (a - b) * (a - b) for c, a, b in zip(cells, one, two)])
+            for c, a in zip(cells, one):
+                total += c * a * a
+        else:
+            for c, a, b in zip(cells, one, two):
+                total += c * (a - b) * (a - b)
+        return total
 
     def paper(self, left, total, n_left, n_right):
         """The paper's mu of an arm and the variance of one row's part in it (delta method)."""
@@ -557,11 +569,11 @@ class MSE:
 
     def impurity(self, total):
         mean = total[1] / total[0]
-        return max(0.0, total[2] / total[0] - mean * mean)
+        return max(0.0, float(total[2]) / total[0] - mean * mean)
 
     def score(self, left, total, n_left, n_right):
-        d = float(left[1] * total[0] - total[1] * n_left) / total[0]
-        return d * d / (n_left * n_right)
+        d = (float(left[1]) * total[0] - float(total[1]) * n_left) / total[0]
+        return d * d / (float(n_left) * n_right)
 
     def per_score(self, n):
         return 1.0
@@ -572,7 +584,7 @@ class MSE:
         n = total[0]
         n_left = left[0]
         n_right = n - n_left
-        d = float(left[1] * n - total[1] * n_left) / n
+        d = (float(left[1]) * n - float(total[1]) * n_left) / n
         m_left = d / n_left
         m_right = -d / n_right
         gain = (n_left * m_left * m_left + n_right * m_right * m_right) / n
@@ -580,14 +592,14 @@ class MSE:
         bias = self.impurity(left) + self.impurity(right) - self.impurity(total)
         return gain, bias, m_left, m_right
 
-    def scatter(self, cells, total, one, two):
+    def scatter(self, cells, whole, one, two):
         n = cells[0]
         if not n:
             return 0.0
         if two is None:
             two = 0.0
         difference = one - two
-        aside = 2.0 * (cells[1] / n - total[1] / total[0]) - (one + two)
+        aside = 2.0 * (cells[1] / n - whole[1] / whole[0]) - (one + two)
         return n * difference * difference * (4.0 * self.impurity(cells) + aside * aside)
 
     def paper(self, left, total, n_left, n_right):
@@ -630,10 +642,13 @@ def arms(h, bins, stride, equal):
 # ---- The inner loops --------------------------------------------------------------------------
 
 
-class Pure:
-    """The inner operations in plain Python. Another engine replaces these, and nothing else."""
+class Loops:
+    """The inner operations in plain Python, as methods of `Training`.
 
-    name = "pure"
+    A faster engine is a `Training` that replaces some of them; what they return stays the same.
+    """
+
+    engine = "pure"
 
     def encode(self, values, bounds):
         """Codes of float32 values; NaN has code 0. A grid of cells shortens each search."""
@@ -797,7 +812,7 @@ class Contender:
     def left(self, t, missing_left, stride):
         """Cells of an arm's left side."""
         h = self.h
-        first = t if self.equal else 1
+        first = t if self.equal and t else 1
         return [
             sum(h[i + first : i + t + 1]) + (h[i] if missing_left else 0)
             for i in range(0, len(h), stride)
@@ -833,7 +848,7 @@ def _normal_quantile(p):
     return t - over / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
 
 
-class Training(Data):
+class Training(Data, Loops):
     """Training in steps: iterate to advance by one round; `forest()` is valid at any time.
 
     >>> rows = [[i % 7, i % 3] for i in range(60)]
@@ -876,7 +891,6 @@ class Training(Data):
         z=Z,
         tolerance=TOLERANCE,
         seed=0,
-        engine=None,
     ):
         _one_of("kind", kind, ("random-forest", "extra-trees", "random-patches"))
         _one_of("criterion", criterion, ("gini", "entropy", "mse"))
@@ -903,7 +917,6 @@ class Training(Data):
         if confidence is None:
             self.confidence = None
         self.budget = budget.copy() if isinstance(budget, Budget) else Budget(budget)
-        self.ops = engine or Pure()
         self.kind = kind
         self.criterion = CRITERIA[criterion]()
         self.splitter = splitter
@@ -937,18 +950,16 @@ class Training(Data):
                 f"training needs at least {self.working_bytes(0, 3)} bytes of working memory, "
                 f"the budget is {room}; use fewer rows or features"
             )
-        self.rows = array("H" if self.n < 65536 else "I", self.rows)
-        self.times = bytearray(b"\1" * self.n)  # how often the tree in hand drew each row
-        self.piece = max(64, min(1024, self.n >> 5))  # rows at once: lists are fast and large
+        self.make_room()
         self.read_rows(rng)
         self._plan_trees()
         self.tree = None  # the one that grows
         self.importance = [0.0] * self.m
-        forest = self.grown = Forest()
+        forest = self.grown = self.new_forest()
         for _, name in HEADER:
             setattr(forest, name, getattr(self, name, None))
         forest.criterion = criterion
-        forest.engine = self.ops.name
+        forest.engine = self.engine
         forest.scale = min(LEVELS, 16777215 // self.n_trees)  # exact sums, even in float32
         forest.spent = self.budget.spent
         forest.limit = self.budget.insertions
@@ -958,7 +969,17 @@ class Training(Data):
     def __iter__(self):
         return self._steps or iter(())
 
+    def new_forest(self):
+        """An empty forest of the kind that this engine predicts with."""
+        return Forest()
+
     # ---- Memory
+
+    def make_room(self):
+        """Allocate what the trees are grown in, one after the other."""
+        self.rows = array("H" if self.n < 65536 else "I", self.rows)
+        self.times = bytearray(b"\1" * self.n)  # how often the tree in hand drew each row
+        self.piece = max(64, min(1024, self.n >> 5))  # rows at once: lists are fast and large
 
     def working_bytes(self, nodes=0, growing=0):
         """The memory that training takes above the data, at most.
@@ -1091,7 +1112,7 @@ class Training(Data):
             if not self.regression:
                 labels = [y[row] * stride for row in piece]
                 for c in racing:
-                    self.ops.insert(c.h, c.table, c.column, piece, labels, drawn)
+                    self.insert(c.h, c.table, c.column, piece, labels, drawn)
                 continue
             labels = [y[row] for row in piece]
             if self.width == 5:  # 11 bits and a sign: their fourth powers still add up exactly
@@ -1100,7 +1121,7 @@ class Training(Data):
             while len(moments) < self.width:
                 moments.append([a * b for a, b in zip(moments[-1], labels)])
             for c in racing:
-                self.ops.insert_moments(c.h, c.table, c.column, piece, moments, stride)
+                self.insert_moments(c.h, c.table, c.column, piece, moments, stride)
 
     def _squares(self, rows, start, end):
         """Sum of the squared times drawn of rows start..end.
@@ -1155,37 +1176,28 @@ class Training(Data):
             elif not seen:
                 return None
             total = self._total(racing[0], stride)
-            least = (self.min_samples_leaf * seen + n - 1) // n
+            size = criterion.size(total)
+            # Sampling is without replacement: the doubt is gone when all n rows are counted.
+            rest = 0.0
+            if seen < n:
+                squares += self._squares(rows, start + seen - granted, start + seen)
+                rest = (n - seen) / (n - 1) * squares / (size * size)
             if granted:
-                for c in racing:
-                    c.best = self.ops.best_arm(
-                        criterion, c.h, c.bins, stride, c.equal, total, max(1, least)
-                    )
+                least = max(1, (self.min_samples_leaf * seen + n - 1) // n)
+                self._best_arms(racing, stride, total, least)
             racing = [c for c in racing if c.best]
             if not racing:
                 return None
             if seen == most or not granted:
-                rest = (n - seen) / max(1, n - 1) / seen
                 lead = racing[0]
                 for c in racing:
                     if c.best[0] > lead.best[0]:
                         lead = c
                 break
-            # How good is each feature's best arm, and how sure is that?
-            size = criterion.size(total)
-            # Sampling is without replacement: the doubt is gone when all n rows are counted.
-            squares += self._squares(rows, start + seen - granted, start + seen)
-            rest = (n - seen) / (n - 1) * squares / (size * size)
-            lead = None
+            self._judge(racing, stride, total, rest)
+            lead = racing[0]
             for c in racing:
-                left = c.left(c.best[1], c.best[2], stride)
-                gain, bias, on_left, on_right = criterion.describe(left, total)
-                right = _minus(total, left)
-                scatter = criterion.scatter(left, total, on_left, None)
-                scatter += criterion.scatter(right, total, on_right, None)
-                c.gain = gain - bias * rest
-                c.variance = max(0.0, scatter / size - gain * gain) * rest
-                if lead is None or c.gain > lead.gain:
+                if c.gain > lead.gain:
                     lead = c
             impurity = criterion.impurity(total)
             slack = max(self.tolerance * lead.gain, TOLERANCE_IMPURITY * impurity)
@@ -1202,6 +1214,23 @@ class Training(Data):
                     break
             batch = max(BATCH, seen >> 1)
         return self._split(lead, stride, total, rest)
+
+    def _best_arms(self, racing, stride, total, least):
+        """Note the best arm of every racing feature."""
+        for c in racing:
+            c.best = self.best_arm(self.criterion, c.h, c.bins, stride, c.equal, total, least)
+
+    def _judge(self, racing, stride, total, rest):
+        """How good is each feature's best arm, and how sure is that?"""
+        criterion = self.criterion
+        size = criterion.size(total)
+        for c in racing:
+            left = c.left(c.best[1], c.best[2], stride)
+            gain, bias, on_left, on_right = criterion.describe(left, total)
+            scatter = criterion.scatter(left, total, on_left, None)
+            scatter += criterion.scatter(_minus(total, left), total, on_right, None)
+            c.gain = gain - bias * rest
+            c.variance = max(0.0, scatter / size - gain * gain) * rest
 
     def _better_threshold(self, c, stride, total, rest, slack):
         """Whether another arm of the leading feature may still beat its best by more than slack.
@@ -1251,7 +1280,7 @@ class Training(Data):
         criterion = self.criterion
         count = len(racing)
         if self.confidence is None:
-            z = _normal_quantile(0.5 / (n * n * count * self.n_bins))  # delta = 1 / (n^2 m T)
+            z = _normal_quantile(0.5 / (float(n) * n * count * self.n_bins))  # delta = 1 / (n^2 m T)
         else:
             z = _normal_quantile(0.5 * (1.0 - self.confidence))
         seen = squares = 0
@@ -1380,13 +1409,14 @@ class Training(Data):
             if index and (budget.left() == 0 or budget.late() or not self._has_room(3)):
                 continue  # its share is gone: used up by the trees before it
             self.tree = Tree()
-            yield from self._grow(self.tree, Rng(self.seed, index + 1))
+            yield from self._grow(self.tree, index)
             self._close()
             budget.tick()
             yield self
 
-    def _grow(self, tree, rng):
+    def _grow(self, tree, index):
         """Grow one tree, level by level, or best gain first if max_leaf_nodes is given."""
+        rng = Rng(self.seed, index + 1)
         size = self._draw_rows(rng)
         rows = self.rows
         features = self.features[:]
@@ -1422,7 +1452,7 @@ class Training(Data):
                 return
             start, end, depth = tree.start[node], tree.end[node], tree.depth[node]
             f = tree.feature[node] & FEATURE
-            middle = self.ops.partition(
+            middle = self.partition(
                 rows, start, end, self.columns[f], goes_left(tree.feature[node], tree.code[node])
             )
             if self.min_samples_leaf > min(self._draws(start, middle), self._draws(middle, end)):
@@ -1430,7 +1460,6 @@ class Training(Data):
                 self._wanted -= self._demand(end - start, depth) - min(end - start, RACE_ROWS)
                 continue
             leaves += 1
-            self.importance[f] += tree.gain[node] * (end - start) / size
             tree.left[node] = tree.add(start, middle, depth + 1)
             tree.right[node] = tree.add(middle, end, depth + 1)
             self._wanted += self._demand(middle - start, depth + 1)
@@ -1468,11 +1497,11 @@ class Training(Data):
         start, end = tree.start[node], tree.end[node]
         scale = self.grown.scale
         if self.regression:
-            total, n = self.ops.add_up(self.rows, start, end, self.y, self.times)
+            total, n = self.add_up(self.rows, start, end, self.y, self.times)
             votes = [(2 * total * scale + n * LEVELS) // (2 * n * LEVELS)]
         else:
             votes = [0] * self.width
-            self.ops.tally(self.rows, start, end, self.y, self.times, votes)
+            self.tally(self.rows, start, end, self.y, self.times, votes)
             n = sum(votes)
             total = before = 0
             for k, count in enumerate(votes):
@@ -1491,8 +1520,12 @@ class Training(Data):
             return
         if not tree.feature:  # stopped before it began
             tree.add(0, self._draw_rows(Rng(self.seed, len(self.grown) + 1)), 0)
+        size = tree.end[0]
         for node in range(len(tree.feature)):
-            if not tree.left[node]:
+            if tree.left[node]:
+                part = (tree.end[node] - tree.start[node]) / size
+                self.importance[tree.feature[node] & FEATURE] += tree.gain[node] * part
+            else:
                 self._leaf(tree, node)
         self.tree = tree.start = tree.end = tree.depth = tree.code = tree.gain = None
         self.grown.add_tree(tree)
@@ -1508,7 +1541,9 @@ class Training(Data):
             self.budget.tick()
             self.column = self.columns = self.rows = self.times = self.y = None
         forest = self.grown
-        total = sum(self.importance)
+        total = 0.0
+        for v in self.importance:
+            total += v
         forest.importances = [int(v / (total or 1) * 1000000 + 0.5) for v in self.importance]
         forest.prepare()
         return forest
@@ -1774,8 +1809,8 @@ class Forest:
             ("votes", self.votes, "H"),
         ):
             yield f',"{name}":"'
-            for at in range(0, len(values), 12):  # 24 or 48 bytes: pieces of base64 that join
-                yield _pack(values, code, at, 12)
+            for at in range(0, len(values), PIECE):
+                yield _pack(values, code, at, PIECE)
             yield '"'
 
     def text(self):
@@ -1819,10 +1854,11 @@ class Forest:
             os.rename(part, path)
 
 
-def load(source):
+def load(source, kind=Forest):
     """Read a model from a path, an open stream, or its JSON text (str or bytes starting with `{`).
 
     A file that is not ours, of a newer version, cut short or altered is refused with a ValueError.
+    `kind` is the class of the forest: an engine's own.
     """
     if hasattr(source, "read"):
         text = source.read()
@@ -1851,7 +1887,7 @@ def load(source):
     if text[at + 10 : at + 18] != b"%04x%04x" % (crc >> 16, crc & 65535):
         raise ValueError("the model was altered: its checksum does not fit; copy the file again")
     try:
-        forest = _from_json(json.loads(text))
+        forest = _from_json(json.loads(text), kind)
     except MemoryError:
         raise
     except Exception:
@@ -1861,9 +1897,9 @@ def load(source):
     return forest
 
 
-def _from_json(model):
+def _from_json(model, kind):
     """A forest from its parsed JSON; None if its parts do not fit together."""
-    forest = Forest()
+    forest = kind()
     for key, name in HEADER:
         setattr(forest, name, model[key])
     forest.spent = Spent(*[int(v) for v in model["spent"]])
@@ -1900,19 +1936,17 @@ def _from_json(model):
 
 def _pack(values, code, start, count):
     """Little-endian base64 of a part of an array."""
-    size = struct.calcsize("<" + code)
-    count = min(count, len(values) - start)
-    data = bytearray(size * count)
-    for i in range(count):
-        struct.pack_into("<" + code, data, size * i, values[start + i])
-    return b2a_base64(data).decode().strip()
+    part = values[start : start + count]
+    return b2a_base64(struct.pack(f"<{len(part)}{code}", *part)).decode().strip()
 
 
 def _unpack(text, code):
     data = a2b_base64(text.encode())
     values = array(code)
-    for i in range(0, len(data), struct.calcsize("<" + code)):
-        values.append(struct.unpack_from("<" + code, data, i)[0])
+    size = struct.calcsize("<" + code)
+    for i in range(0, len(data), size * PIECE):
+        count = min(PIECE, (len(data) - i) // size)
+        values.extend(array(code, struct.unpack_from(f"<{count}{code}", data, i)))
     return values
 
 
@@ -1954,6 +1988,11 @@ def _text(value):
 
 
 # ---- Reading what the user gave ---------------------------------------------------------------
+
+
+def _is_bytes(value):
+    """Whether it holds whole numbers from 0 to 255 and nothing else."""
+    return isinstance(value, (bytes, bytearray)) or str(getattr(value, "dtype", "")) == "uint8"
 
 
 def _is_sequence(value):
@@ -2001,7 +2040,8 @@ def _number(v, i, what):
 def _floats(given, what):
     """A column of values as float32, none of them infinite."""
     try:
-        values = array("f", list(given))  # a list: of bytes it would take the bits
+        # a list: of bytes it would take the bits
+        values = array("f", given.tolist() if hasattr(given, "tolist") else list(given))
         total = sum(values)
         if total - total == 0 or all([v - v == 0 or v != v for v in values]):
             return values
@@ -2030,21 +2070,27 @@ def _shape(X, n_features, by_column):
         if n % m:
             raise ValueError(f"a flat buffer of {n} values does not hold rows of {m}")
         return n // m, m, lambda f: [X[i] for i in range(f, n, m)]
+    table = hasattr(X, "dtype") and len(X.shape) == 2  # an array of NumPy or ulab
     what = "column" if by_column else "row"
-    for i, line in enumerate(X):
-        if not _is_sequence(line):
-            raise TypeError(
-                f"{what} {i} of X must be a list of values, got {line!r}; "
-                "for one flat buffer of rows give n_features"
-            )
-        if len(line) != len(X[0]):
-            raise ValueError(f"{what} {i} has {len(line)} values, {what} 0 has {len(X[0])}")
-    m = len(X[0])
+    if not table:
+        for i, line in enumerate(X):
+            if not _is_sequence(line):
+                raise TypeError(
+                    f"{what} {i} of X must be a list of values, got {line!r}; "
+                    "for one flat buffer of rows give n_features"
+                )
+            if len(line) != len(X[0]):
+                raise ValueError(f"{what} {i} has {len(line)} values, {what} 0 has {len(X[0])}")
+    m = X.shape[1] if table else len(X[0])
     if by_column:
         n, m = m, n
     if not 1 <= m <= FEATURE or not 1 <= n <= MASK:
         raise ValueError(f"X must have 1 to {MASK} rows of 1 to {FEATURE} values, got {n} of {m}")
-    return n, m, (lambda f: X[f]) if by_column else (lambda f: [row[f] for row in X])
+    if by_column:
+        return n, m, lambda f: X[f]
+    if table:
+        return n, m, lambda f: X[:, f]
+    return n, m, lambda f: [row[f] for row in X]
 
 
 def _part(name, value, whole):

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from os import PathLike
-from typing import Any, Final, Literal, Protocol, TypeAlias, overload
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, overload
 
 _Kind: TypeAlias = Literal["random-forest", "extra-trees", "random-patches"]
 _Criterion: TypeAlias = Literal["gini", "entropy", "mse"]
@@ -47,6 +47,7 @@ INF: Final[float]
 HUGE: Final[float]
 MASK: Final[int]
 LOG2E: Final[float]
+PIECE: Final[int]
 
 class Rng:
     z: int
@@ -130,7 +131,7 @@ class Gini:
     def scatter(
         self,
         cells: Sequence[int],
-        total: Sequence[int],
+        whole: Sequence[int],
         one: Sequence[float],
         two: Sequence[float] | None,
     ) -> float: ...
@@ -163,7 +164,7 @@ class MSE:
         self, left: Sequence[int], total: Sequence[int]
     ) -> tuple[float, float, float, float]: ...
     def scatter(
-        self, cells: Sequence[int], total: Sequence[int], one: float, two: float | None
+        self, cells: Sequence[int], whole: Sequence[int], one: float, two: float | None
     ) -> float: ...
     def paper(
         self, left: Sequence[int], total: Sequence[int], n_left: int, n_right: int
@@ -175,8 +176,8 @@ def arms(
     h: list[int], bins: int, stride: int, equal: bool
 ) -> Iterator[tuple[int, bool, list[int]]]: ...
 
-class Pure:
-    name: str
+class Loops:
+    engine: str
     def encode(self, values: Sequence[float], bounds: Sequence[float]) -> bytearray: ...
     def insert(
         self,
@@ -266,9 +267,8 @@ class Split:
 
 def goes_left(feature: int, code: int) -> bytearray: ...
 
-class Training(Data):
+class Training(Data, Loops):
     budget: Budget
-    ops: Pure
     kind: str
     criterion: Gini | MSE
     splitter: str
@@ -321,9 +321,10 @@ class Training(Data):
         z: float = ...,
         tolerance: float = ...,
         seed: int = ...,
-        engine: Pure | None = ...,
     ) -> None: ...
     def __iter__(self) -> Iterator[Training]: ...
+    def new_forest(self) -> Forest: ...
+    def make_room(self) -> None: ...
     def working_bytes(self, nodes: int = ..., growing: int = ...) -> int: ...
     def forest(self) -> Forest: ...
 
@@ -357,7 +358,6 @@ def train(
     z: float = ...,
     tolerance: float = ...,
     seed: int = ...,
-    engine: Pure | None = ...,
 ) -> Forest: ...
 def train_steps(
     X: _Values,
@@ -389,7 +389,6 @@ def train_steps(
     z: float = ...,
     tolerance: float = ...,
     seed: int = ...,
-    engine: Pure | None = ...,
 ) -> Training: ...
 
 class Tree:
@@ -464,4 +463,11 @@ class Forest:
     def write(self, stream: _Writable) -> None: ...
     def save(self, path: str | PathLike[str]) -> None: ...
 
+_F = TypeVar("_F", bound=Forest)
+
+@overload
 def load(source: str | bytes | bytearray | PathLike[str] | _Readable) -> Forest: ...
+@overload
+def load(
+    source: str | bytes | bytearray | PathLike[str] | _Readable, kind: type[_F] = ...
+) -> _F: ...

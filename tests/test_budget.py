@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgeforest import Budget, Training, train
-from edgeforest.core_pure import Pure
+from edgeforest import Budget, Training, core_pure, train
 
 KINDS = ("random-forest", "extra-trees", "random-patches")
 SPLITTERS = ("mab", "mab-paper", "exact")
@@ -26,11 +25,10 @@ class CountingList(list):
         super().__setitem__(place, value)
 
 
-class CountingEngine(Pure):
+class CountingTraining(core_pure.Training):
     """Counts insertions where they happen, knowing nothing of the budget."""
 
-    def __init__(self):
-        self.insertions = 0
+    insertions = 0
 
     def insert(self, h, table, column, rows, labels, times):
         counting = CountingList(h)
@@ -81,10 +79,9 @@ ROWS, VALUES = make_rows(1300, 1)  # more than a node that is counted whole: rac
 def test_never_one_insertion_over_and_the_count_is_true(
     kind, splitter, criterion, limit, n, n_trees, max_depth, max_leaf_nodes, weighted, seed
 ):
-    engine = CountingEngine()
     rows = ROWS[:n]
     y = VALUES[:n] if criterion == "mse" else [int(v > 1) + int(v > 2) for v in VALUES[:n]]
-    forest = train(
+    training = CountingTraining(
         rows,
         y,
         kind=kind,
@@ -96,10 +93,12 @@ def test_never_one_insertion_over_and_the_count_is_true(
         max_leaf_nodes=max_leaf_nodes,
         sample_weight=[1.0 + i % 3 for i in range(n)] if weighted else None,
         categorical=[4],
-        engine=engine,
         seed=seed,
     )
-    assert engine.insertions == forest.spent.insertions
+    for _ in training:
+        pass
+    forest = training.forest()
+    assert training.insertions == forest.spent.insertions
     assert forest.spent.insertions <= limit
     assert 1 <= len(forest) <= n_trees
     predictions = forest.predict(rows[:20])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_classification, make_friedman1, make_regression
 
 from edgeforest import Rng, Training, train
-from edgeforest.core_pure import CRITERIA, Pure, arms, code_of, make_bounds
+from edgeforest.core_pure import CRITERIA, Loops, arms, code_of, make_bounds
 
 
 class Probe(Training):
@@ -162,7 +162,7 @@ def test_the_shortcut_for_gini_finds_what_the_general_search_finds(cells, least)
             score = gini.score(left, total, size, n - size)
             if best is None or score > best[0]:
                 best = (score, t, missing_left)
-    assert Pure().best_arm(gini, h, bins, stride, False, total, least) == best
+    assert Loops().best_arm(gini, h, bins, stride, False, total, least) == best
 
 
 def impurity(criterion, y):
@@ -295,7 +295,7 @@ def test_the_paper_s_intervals_are_as_wide_as_mu_scatters(criterion):
 )
 def test_codes_keep_the_order_and_thresholds_part_what_codes_part(values):
     bounds = make_bounds(values)
-    codes = Pure().encode(values, bounds)
+    codes = Loops().encode(values, bounds)
     assert len(bounds) <= 256
     assert all(a < b for a, b in itertools.pairwise(bounds[1:-1]))
     for x, code in zip(values, codes, strict=True):
@@ -313,7 +313,7 @@ def test_codes_keep_the_order_and_thresholds_part_what_codes_part(values):
 def test_many_values_get_codes_of_about_equal_mass():
     rng = np.random.default_rng(3)
     values = np.exp(2 * rng.normal(size=20_000)).astype(np.float32)
-    codes = Pure().encode(values.tolist(), make_bounds(values[:4096].tolist()))
+    codes = Loops().encode(values.tolist(), make_bounds(values[:4096].tolist()))
     counts = np.bincount(np.frombuffer(codes, dtype=np.uint8), minlength=256)[1:]
     assert (counts > 0).sum() >= 250
     assert counts.max() < 5 * len(values) / 255

@@ -1,0 +1,427 @@
+"""The native engine: data lie where they are, and whole trees grow in C.
+
+The C kernel in firmware/kernel grows the same trees as core_pure, which holds what is here only
+inherited: options and their checks, names, weights, categories, the sharing of the budget.
+"""
+
+from array import array
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from time import monotonic
+from typing import Any
+
+from edgeforest import _kernel, core_pure
+from edgeforest.core_pure import EDGE_ROWS, LEVELS, MASK, Budget, Rng, Tree
+
+# Formats of buffers (struct's letters), as the kernel's types.
+_TYPES = {"b": 1, "?": 2, "B": 2, "h": 3, "H": 4, "f": 9, "d": 10}
+_TYPES |= {c: {2: 3, 4: 5, 8: 7}[array(c).itemsize] for c in "ilq"}
+_TYPES |= {c: {2: 4, 4: 6, 8: 8}[array(c).itemsize] for c in "ILQ"}
+_CODES = 0
+_BOUNDS = 256  # places for the bounds of a column
+_STEP = 4_000_000  # insertions between two steps: some milliseconds
+_ON_DEMAND = 0.5  # code rows when drawn if less than this share of all values will be looked at
+
+
+def _view(values: Any) -> memoryview | None:
+    """The buffer of an array that the kernel can read where it lies, or None."""
+    try:
+        view = memoryview(values)
+    except TypeError:
+        return None
+    if view.format is None or view.format.lstrip("@=<") not in _TYPES or view.ndim not in (1, 2):
+        return None
+    if view.format[0] == "<" and array("H", [1]).tobytes() != b"\1\0":
+        return None
+    return view
+
+
+def _type(view: memoryview) -> int:
+    return _TYPES[(view.format or "").lstrip("@=<")]
+
+
+class _Columns:
+    """Where the columns of numbers lie: buffers, and for each column six numbers."""
+
+    def __init__(self, m: int, bounds: array | None) -> None:
+        self.buffers: list[Any] = []
+        # Of each column: buffer, offset, step from row to row, type, highest code, categories.
+        self.layout = array("q", bytes(48 * m))
+        self.bounds = bounds
+
+    def place(self, f: int, buffer: int, offset: int, step: int, kind: int) -> None:
+        """Say where column f lies."""
+        self.layout[6 * f : 6 * f + 4] = array("q", [buffer, offset, step, kind])
+
+    def last(self, f: int, code: int, categories: int = 0) -> None:
+        """Say what its highest code is."""
+        self.layout[6 * f + 4 : 6 * f + 6] = array("q", [code, categories])
+
+    def parts(self) -> tuple[list[Any], array, array | None]:
+        """What the kernel asks for."""
+        return self.buffers, self.layout, self.bounds
+
+
+class Training(core_pure.Training):
+    """Training by the C kernel; with `n_jobs` threads. See `core_pure.Training`."""
+
+    engine = "native"
+
+    def __init__(self, X: Any, y: Any, *, n_jobs: int = 1, **options: Any) -> None:
+        self.n_jobs = n_jobs
+        self._task: Any = None
+        self._free: list[Any] = []  # rooms to grow trees in
+        self._room: Any = None  # of the tree in hand
+        self._stop = bytearray(1)
+        super().__init__(X, y, **options)
+
+    def new_forest(self) -> "Forest":
+        return Forest()
+
+    # ---- Reading
+
+    def read_labels(
+        self, X: Any, y: Any, regression: bool, n_features: int | None, by_column: bool
+    ) -> None:
+        super().read_labels(X, y, regression, n_features, by_column)
+        self._given = X, by_column
+
+    def _read_classes(self, y: Any) -> None:
+        view = _view(y)
+        if view is None or view.ndim != 1 or _type(view) > 7 or view.format == "?":
+            return super()._read_classes(y)
+        codes = array("H", bytes(2 * self.n))
+        classes = _kernel.classes(*_column(y, view), self.n, codes)
+        if classes is None or len(classes) > 4096:
+            return super()._read_classes(y)
+        self.classes = classes
+        self.width = len(classes)
+        self.y = bytearray(memoryview(codes).cast("B")[::2]) if self.width < 257 else codes
+
+    def _read_targets(self, y: Any) -> None:
+        view = _view(y)
+        if view is None or view.ndim != 1:
+            y = core_pure._floats(y, "target")
+            view = memoryview(y)
+        levels = array("H", bytes(2 * self.n))
+        found = _kernel.targets(*_column(y, view), self.n, levels)
+        if found is None:
+            return super()._read_targets(y)  # which says what is wrong
+        self.low, span = found
+        self.span = array("f", [span])[0]
+        self.y = levels
+
+    def read_rows(self, rng: Rng) -> None:
+        """Place the bounds; then code every value, or leave that until a row is drawn."""
+        n, m = self.n, self.m
+        self.bounds = None if self.raw else array("f", bytes(4 * _BOUNDS * m))
+        columns = self._columns = _Columns(m, self.bounds)
+        self.budget.spent.rows_read += min(n, EDGE_ROWS)
+        numbers = [f for f in range(m) if self.categories[f] is None]
+        in_place = self._find_columns(columns, numbers)
+        if self.raw and in_place:
+            for f in numbers:
+                columns.last(f, 255)
+        elif self.raw:
+            self._code_by_column(columns, numbers, None)
+        else:
+            sample = None
+            if n > EDGE_ROWS:
+                sample = array("I", bytes(4 * EDGE_ROWS))
+                rng.z, rng.w = _kernel.fill(rng.z, rng.w, n, sample)
+            if in_place:
+                self._bound_and_code(columns, numbers, sample)
+            else:
+                self._code_by_column(columns, numbers, sample)
+        for f in range(m):
+            kinds = self.categories[f]
+            if kinds is None:
+                continue
+            codes, _ = self._read_categories(f, self.column(f))
+            columns.place(f, len(columns.buffers), 0, 1, _CODES)
+            columns.last(f, len(self.categories[f]), len(self.categories[f]))
+            columns.buffers.append(codes)
+
+    def _find_columns(self, columns: _Columns, numbers: list[int]) -> bool:
+        """Look whether the kernel can read X where it lies."""
+        X, by_column = self._given
+        view = _view(X)
+        if by_column and (view is None or view.ndim != 2):
+            views = [_view(x) for x in X]
+            if not all(v is not None and v.ndim == 1 for v in views):
+                return False
+            for f in numbers:
+                view = views[f]
+                assert view is not None and view.strides is not None
+                columns.place(f, len(columns.buffers), 0, view.strides[0], self._kind(view))
+                columns.buffers.append(X[f])
+            return True
+        if view is None or view.strides is None:
+            return False
+        if view.ndim == 2:
+            row, column = view.strides[::-1] if by_column else view.strides
+        else:
+            row, column = view.strides[0] * self.m, view.strides[0]
+        for f in numbers:
+            columns.place(f, 0, f * column, row, self._kind(view))
+        columns.buffers.append(X)
+        return True
+
+    def _kind(self, view: memoryview) -> int:
+        return _CODES if self.raw else _type(view)
+
+    def _bound_and_code(
+        self, columns: _Columns, numbers: list[int], sample: array | None
+    ) -> None:
+        """Bounds of columns that lie in place, and their codes if many will be looked at."""
+        last = array("i", bytes(4 * self.m))
+        kinds = [columns.layout[6 * f + 3] for f in range(self.m)]
+        _kernel.bounds(columns.buffers, columns.layout, sample, self.n, self.bounds, last)
+        for f in numbers:
+            columns.last(f, last[f])
+            low, high = self.bounds[_BOUNDS * f], self.bounds[_BOUNDS * f + last[f]]
+            if low - low != 0 or high - high != 0:
+                self._refuse(f)
+        self.on_demand = self._looks() < _ON_DEMAND * self.n * self.m
+        if self.on_demand:
+            return
+        codes = bytearray(self.n * self.m)
+        parts = []
+        jobs = max(1, min(self.n_jobs, self.n // 65536))
+        for i in range(jobs):
+            first = self.n * i // jobs
+            count = self.n * (i + 1) // jobs - first
+            parts.append((*columns.parts(), first, count, codes))
+        if jobs == 1:
+            infinite = [_kernel.encode(*parts[0])]
+        else:
+            with ThreadPoolExecutor(jobs) as pool:
+                infinite = list(pool.map(lambda part: _kernel.encode(*part), parts))
+        for f in infinite:
+            if f is not None:
+                self._refuse(f)
+        columns.buffers = [codes]
+        for f in numbers:
+            if kinds[f] != _CODES:
+                columns.place(f, 0, f, self.m, _CODES)
+
+    def _looks(self) -> float:
+        """About how many values training will look at."""
+        insertions = self.planned_insertions()
+        limit = self.budget.insertions
+        return insertions if limit is None else min(insertions, limit)
+
+    def planned_insertions(self) -> int:
+        """Insertions that the races of all trees want."""
+        return self.n_trees * self.max_features * self._demand(self.sample_size, 0)
+
+    def _code_by_column(
+        self, columns: _Columns, numbers: list[int], sample: array | None
+    ) -> None:
+        """Code lists of Python numbers, one column after the other."""
+        m = self.m
+        codes = bytearray(self.n * m)
+        for f in numbers:
+            values = self.column(f)
+            columns.place(f, 0, f, m, _CODES)
+            if self.raw:
+                codes[f::m] = bytearray(values)
+                columns.last(f, 255)
+                continue
+            values = core_pure._floats(values, f"feature {self.names[f]!r} (not in categorical)")
+            one = _Columns(1, array("f", bytes(4 * _BOUNDS)))
+            one.buffers.append(values)
+            one.place(0, 0, 0, 4, _TYPES["f"])
+            last = array("i", [0])
+            _kernel.bounds(one.buffers, one.layout, sample, self.n, one.bounds, last)
+            one.last(0, last[0])
+            column = bytearray(self.n)
+            _kernel.encode(*one.parts(), 0, self.n, column)
+            codes[f::m] = column
+            columns.last(f, last[0])
+            self.bounds[_BOUNDS * f : _BOUNDS * (f + 1)] = one.bounds
+        columns.buffers.append(codes)
+
+    def _refuse(self, f: int) -> None:
+        """Say what is wrong with a column that holds an infinite number."""
+        core_pure._floats(self.column(f), f"feature {self.names[f]!r} (not in categorical)")
+
+    # ---- Memory
+
+    def make_room(self) -> None:
+        self.rows = range(0)  # the kernel has its own
+
+    # ---- Growing
+
+    def _begin(self, index: int, insertions: int | None) -> Any:
+        """A room with tree `index` begun in it."""
+        if self._task is None:
+            confidence = -1.0 if self.confidence is None else self.confidence
+            self._task, self.workspace = _kernel.task(
+                self._columns.parts(),
+                self.features,
+                self.y,
+                self.weights,
+                self.patch,
+                (
+                    self.n,
+                    len(self.patch) if self.patch else self.n,
+                    self.sample_size,
+                    self.max_depth,
+                    self.min_samples_leaf,
+                    self.min_samples_split,
+                    self.max_leaf_nodes,
+                    self.max_features,
+                    self.n_bins,
+                    self.width,
+                    self.seed,
+                    self.grown.scale,
+                    MASK,
+                    ("gini", "entropy", "mse").index(self.criterion.name),
+                    ("mab", "mab-paper", "exact").index(self.splitter),
+                    self.kind == "extra-trees",
+                    bool(self.bootstrap),
+                    self.raw,
+                    isinstance(self.y, array),
+                ),
+                (self.min_impurity_decrease, self.z, self.tolerance, confidence),
+            )
+        room = self._free.pop() if self._free else _kernel.tree(self._task)
+        limit = -1 if insertions is None else min(insertions, 1 << 62)
+        _kernel.begin(room, index, limit, self._most_nodes())
+        return room
+
+    def _most_nodes(self) -> int:
+        """Nodes that the budget in bytes leaves to the next tree, -1 for any number."""
+        return -1
+
+    def _advance(self, room: Any, seconds: float) -> bool:
+        try:
+            return _kernel.grow(room, _STEP, seconds, self._stop)
+        except OverflowError:  # an infinite number, found when its row was drawn
+            for f in range(self.m):
+                if self.categories[f] is None:
+                    self._refuse(f)
+            raise
+
+    def _grow(self, tree: Tree, index: int) -> Any:
+        budget = self.budget
+        room = self._room = self._begin(index, budget.left())
+        before = budget.spent.insertions, budget.spent.rows_read, budget.spent.rounds
+        more = True
+        while more:
+            seconds = -1.0 if budget.until is None else max(0.0, budget.until - budget.tick())
+            more = self._advance(room, seconds)
+            self._add_up(room, before)
+            yield self
+
+    def _add_up(self, room: Any, before: tuple[int, int, int]) -> None:
+        spent = self.budget.spent
+        cost = _kernel.spent(room)
+        spent.insertions, spent.rows_read, spent.rounds = map(sum, zip(before, cost, strict=True))
+
+    def _run(self) -> Any:
+        jobs = min(self.n_jobs, self.planned)
+        if jobs > 1 and self.budget.bytes is None:
+            yield from self._run_threads(jobs)
+        else:
+            yield from super()._run()
+
+    def _run_threads(self, jobs: int) -> Any:
+        """Grow trees at once: each with its share of the budget, added to the forest in order."""
+        budget, planned = self.budget, self.planned
+        begun = monotonic() - budget.tick()
+        shares: list[int | None] = [None] * planned
+        if budget.insertions is not None:
+            marks = [budget.insertions * i // planned for i in range(planned + 1)]
+            shares = [b - a for a, b in zip(marks, marks[1:], strict=False)]
+
+        def grow(index: int) -> Any:
+            room = self._begin(index, shares[index])
+            until = None
+            if budget.seconds is not None:
+                until = begun + budget.seconds * min(planned, index + jobs) / planned
+            more = not self._stop[0]
+            while more:
+                more = self._advance(
+                    room, -1.0 if until is None else max(0.0, until - monotonic())
+                )
+            return room
+
+        self._free.append(self._begin(0, None))  # makes the task, before the threads ask for it
+        pool = ThreadPoolExecutor(jobs)
+        try:
+            ahead = [
+                None if i and shares[i] == 0 else pool.submit(grow, i) for i in range(planned)
+            ]
+            for index, tree in enumerate(ahead):
+                if tree is None:
+                    continue
+                while True:
+                    try:
+                        room = tree.result(timeout=0.05)
+                        break
+                    except NotYet:
+                        budget.tick()
+                        yield self
+                if index and budget.late():
+                    break
+                spent = budget.spent
+                self._add_up(room, (spent.insertions, spent.rows_read, spent.rounds))
+                self.tree = Tree()
+                self._room = room
+                self._close()
+                budget.tick()
+                yield self
+        finally:
+            self._stop[0] = 1
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _close(self) -> None:
+        if self.tree is None:
+            return
+        forest, room = self.grown, self._room
+        if room is None:  # stopped before it began
+            room = self._begin(len(forest), None)
+            self._add_up(room, (0, 0, 0))
+        importance = array("d", self.importance)
+        here, width = len(forest.feature), 1 if self.regression else self.width
+        feature, threshold, right, votes = _kernel.close(
+            room, importance, here, len(forest.votes) // width
+        )
+        self.importance = importance.tolist()
+        forest.roots.append(here)
+        forest.feature.frombytes(feature)
+        forest.threshold.frombytes(threshold)
+        forest.votes.frombytes(votes)
+        if len(forest.feature) > 65535 and forest.right.typecode == "H":
+            forest.right = array("I", forest.right)
+        forest.right.extend(array(forest.right.typecode, array("I", right)))
+        self.tree = self._room = None
+        self._free.append(room)
+
+    def forest(self) -> core_pure.Forest:
+        try:
+            return super().forest()
+        finally:
+            self._task = self._room = self._given = None
+            self._free = []
+
+
+def _column(values: Any, view: memoryview) -> tuple[list[Any], array]:
+    """A column that lies in one buffer."""
+    one = _Columns(1, None)
+    assert view.strides is not None
+    one.place(0, 0, 0, view.strides[0], _type(view))
+    return [values], one.layout
+
+
+class Forest(core_pure.Forest):
+    """A forest that predicts in C. See `core_pure.Forest`."""
+
+    def _votes(self, rows: Any) -> Any:
+        return super()._votes(rows)
+
+
+load = core_pure.load
+__all__ = ["LEVELS", "Budget", "Forest", "Training"]

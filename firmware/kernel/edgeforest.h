@@ -1,0 +1,220 @@
+/* EdgeForest's kernel: grows and evaluates the same forests as edgeforest/core_pure.py, in C99.
+ *
+ * core_pure.py is the specification; functions here carry the names of its methods, and every
+ * floating-point expression is written in its order, so that the results agree bit for bit.
+ * Compile without fast-math and with -ffp-contract=off.
+ *
+ * Nothing here allocates, prints or keeps state: the caller owns every byte. Sizes are asked for
+ * first (ef_workspace_bytes), then the memory is handed over (ef_tree_begin).
+ */
+#ifndef EDGEFOREST_H
+#define EDGEFOREST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The constants of core_pure.py; a test compares them. */
+#define EF_BATCH 256
+#define EF_EXACT_BELOW 1000
+#define EF_GROUP_ROWS 64
+#define EF_LOOK_ROWS 1024
+#define EF_PAPER_BATCH 1000
+#define EF_RACE_ROWS 512
+#define EF_LEAST_ROWS 64
+#define EF_TOLERANCE_IMPURITY 0.001
+#define EF_LEVELS 65535
+#define EF_LEAF 0xFFFF
+#define EF_MISSING_LEFT 0x8000
+#define EF_EQUAL 0x4000
+#define EF_FEATURE 0x3FFF
+#define EF_HUGE 3.4028234663852886e38f
+
+/* ---- Data: columns of numbers, read where they lie ---- */
+
+typedef enum {
+    EF_CODES, /* bytes that are codes already */
+    EF_I8,
+    EF_U8,
+    EF_I16,
+    EF_U16,
+    EF_I32,
+    EF_U32,
+    EF_I64,
+    EF_U64,
+    EF_F32,
+    EF_F64
+} ef_type;
+
+#define EF_GRID 1024
+#define EF_BOUNDS 256 /* room for the bounds of one column */
+
+/* One feature. Columns of numbers are coded whenever a row is looked at. */
+typedef struct {
+    const unsigned char *values; /* of row 0 */
+    ptrdiff_t step;              /* bytes from one row to the next */
+    const float *bounds;         /* code c holds bounds[c-1] < x <= bounds[c]; NULL: bounds[c] = c */
+    const uint8_t *grid;         /* made by ef_grid, for columns that are not codes */
+    double low, per;             /* made by ef_grid */
+    int32_t last;                /* the highest code */
+    uint8_t type;                /* ef_type */
+    uint8_t categories;          /* how many, 0 for numbers */
+} ef_column;
+
+typedef struct {
+    uint32_t z, w;
+} ef_rng;
+
+void ef_rng_begin(ef_rng *rng, uint32_t seed, uint32_t stream);
+uint32_t ef_rng_next(ef_rng *rng);
+uint32_t ef_rng_below(ef_rng *rng, uint32_t n);
+void ef_rng_fill(ef_rng *rng, uint32_t *values, size_t count, uint32_t n);
+
+/* Bounds of a sample of `n` values, which is sorted in place; `spare` has room for n values.
+ * Returns how many bounds there are. */
+int32_t ef_make_bounds(float *sample, size_t n, float *spare, float *bounds);
+
+/* Fill `grid` (EF_GRID + 2 bytes) and the column's low and per from its bounds. */
+void ef_grid(ef_column *column, uint8_t *grid);
+
+/* Values of the rows of a column as float32. */
+void ef_floats(const ef_column *column, const uint32_t *rows, size_t n, float *out);
+
+/* Codes of rows first .. first + n of a column, written `step` bytes apart. Returns the first row
+ * whose value is infinite as float32, or -1. */
+int64_t ef_encode(const ef_column *column, size_t first, size_t n, uint8_t *codes, ptrdiff_t step);
+
+/* One whole number of a column of integers. */
+int64_t ef_whole(const ef_column *column, uint32_t row);
+
+/* Levels 0 .. 65535 of n targets between their smallest and largest, as float32; returns 0 if one
+ * of them is no finite number, or if they span more than float32 can hold. */
+int ef_levels(const ef_column *column, size_t n, uint16_t *levels, double *low, double *high);
+
+/* ---- Growing ---- */
+
+typedef enum { EF_GINI, EF_ENTROPY, EF_MSE } ef_criterion;
+typedef enum { EF_MAB, EF_PAPER, EF_EXACT } ef_splitter;
+
+/* What is the same for every tree of a forest. */
+typedef struct {
+    const ef_column *columns;
+    const uint16_t *usable; /* features to draw from */
+    const uint8_t *y8;      /* labels or levels: one of the two */
+    const uint16_t *y16;
+    const uint32_t *weights; /* running sums, or NULL */
+    const uint32_t *patch;   /* rows to draw from, or NULL for all */
+    int64_t n;               /* rows of the data */
+    int64_t pool;            /* rows to draw from */
+    int64_t sample_size;
+    int64_t max_depth, min_samples_leaf, min_samples_split, max_leaf_nodes;
+    double min_impurity_decrease, z, tolerance, confidence; /* confidence < 0: not given */
+    int32_t n_usable, max_features, n_bins;
+    int32_t width; /* cells of a bin: classes, or moments of the target */
+    uint32_t seed, scale, mask;
+    uint8_t criterion, splitter;
+    uint8_t extra, bootstrap, raw;
+} ef_task;
+
+typedef struct {
+    uint32_t start, end; /* its rows */
+    uint32_t left;       /* 0: not split */
+    uint32_t right;      /* of a leaf: one more than the place of its votes */
+    float threshold, gain;
+    uint16_t depth, feature;
+    uint8_t code;
+} ef_node;
+
+/* Called now and then while a tree grows, also in the middle of a race. */
+typedef enum { EF_GO, EF_LATE, EF_STOP } ef_word;
+typedef ef_word (*ef_poll)(void *context, int every_round);
+
+typedef struct ef_contender ef_contender;
+
+/* A tree that grows. The caller sets the first block; the rest belongs to the kernel. */
+typedef struct {
+    const ef_task *task;
+    ef_node *nodes; /* may be moved and enlarged between two calls of ef_tree_grow */
+    int64_t room;   /* nodes that fit */
+    int64_t most;   /* nodes that the tree may have, by its budget in bytes; -1: any number */
+    int64_t left;   /* insertions that it may still make; -1: any number */
+    ef_poll poll;   /* or NULL */
+    void *context;
+
+    int64_t size; /* rows drawn, each once */
+    int64_t n_nodes, raced, waiting, leaves, wanted;
+    int64_t insertions, rounds, rows_read;
+    ef_rng rng;
+    uint32_t *rows;
+    uint8_t *times8; /* how often a row was drawn: one of the two, or none (all once) */
+    uint16_t *times16;
+    uint8_t *flags;
+    uint16_t *features;
+    ef_contender *contenders;
+    uint32_t *racing;
+    void *cells; /* int32_t, or int64_t of a regression */
+    int64_t *sums; /* seven vectors of `width` */
+    double *influences; /* four vectors of `width` */
+    double *logs;
+    uint8_t begun, stopped, infinite;
+    int64_t work; /* since the last poll */
+} ef_tree;
+
+#define EF_LOGS 2048
+
+/* Bytes that a tree of this task works in, beside its nodes. */
+size_t ef_workspace_bytes(const ef_task *task);
+
+/* Begin tree `index` in `workspace` (aligned for double). */
+void ef_tree_begin(ef_tree *tree, const ef_task *task, uint32_t index, void *workspace);
+
+typedef enum {
+    EF_DONE,    /* grown */
+    EF_MORE,    /* `insertions` were made: call again to go on */
+    EF_FULL,    /* enlarge `nodes` and `room`, and call again */
+    EF_STOPPED  /* by EF_STOP of the poll */
+} ef_status;
+
+/* Grow until done, or until about that many more insertions were made. */
+ef_status ef_tree_grow(ef_tree *tree, int64_t insertions);
+
+/* Turn every node that was not split into a leaf; returns how many leaves there are. Adds the
+ * gains to `importance`, one for each feature. */
+int64_t ef_tree_close(ef_tree *tree, double *importance);
+
+/* Write the closed tree in preorder, as Forest.add_tree does: its nodes will be those from `here`
+ * on, its votes those from `votes_here` on. */
+void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *feature,
+                   float *threshold, uint32_t *right, uint16_t *votes);
+
+/* ---- Predicting ---- */
+
+typedef struct {
+    const uint32_t *roots;
+    const uint16_t *feature;
+    const float *threshold;
+    const uint16_t *right16; /* one of the two */
+    const uint32_t *right32;
+    const uint16_t *votes;
+    int64_t n_trees;
+    int32_t width;
+} ef_forest;
+
+/* Rows of numbers: value f of row i lies at values + i * row_step + f * column_step. */
+typedef struct {
+    const unsigned char *values;
+    ptrdiff_t row_step, column_step;
+    uint8_t type; /* ef_type, EF_CODES excluded */
+} ef_rows;
+
+/* Sum the votes of all trees for rows first .. first + n into `out`, `width` for each row. */
+void ef_predict(const ef_forest *forest, const ef_rows *rows, size_t first, size_t n,
+                uint32_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,486 @@
+/* Growing one tree: draw its rows, race, split, until done; then leaves and preorder. */
+#include "internal.h"
+
+ef_word ef_ask(ef_tree *tree, int64_t work, int every_round)
+{
+    tree->work += work;
+    if (tree->stopped)
+        return EF_STOP;
+    if (!tree->poll || (!every_round && tree->work < EF_WORK))
+        return EF_GO;
+    if (tree->work >= EF_WORK) {
+        tree->work = 0;
+        every_round = 0;
+    }
+    ef_word word = tree->poll(tree->context, every_round);
+    if (word == EF_STOP)
+        tree->stopped = 1;
+    return word;
+}
+
+/* ---- Memory ---- */
+
+static size_t aligned(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
+
+/* The most cells that the histograms of one race can have. */
+static size_t most_cells(const ef_task *task)
+{
+    size_t bins = (size_t)task->n_bins + 1, most = bins;
+    for (int32_t i = 0; i < task->n_usable; i++) {
+        size_t kinds = (size_t)task->columns[task->usable[i]].categories + 1;
+        most = kinds > most ? kinds : most;
+    }
+    return most * (size_t)task->max_features * (size_t)task->width;
+}
+
+static size_t cell_bytes(const ef_task *task)
+{
+    return task->criterion == EF_MSE ? sizeof(int64_t) : sizeof(int32_t);
+}
+
+/* Rows that a tree holds before equal ones are joined. */
+static size_t most_rows(const ef_task *task)
+{
+    return (size_t)(task->bootstrap || task->weights ? task->sample_size : task->pool);
+}
+
+/* Lay the parts of the workspace out one after the other; returns where they end. */
+static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
+{
+    size_t at = 0, rows = most_rows(task), width = (size_t)task->width;
+#define PART(field, type, bytes)                                                                   \
+    do {                                                                                           \
+        if (base)                                                                                  \
+            tree->field = (type *)(void *)(base + at);                                             \
+        at += aligned(bytes);                                                                      \
+    } while (0)
+    PART(logs, double, task->criterion == EF_ENTROPY ? EF_LOGS * sizeof(double) : 0);
+    PART(sums, int64_t, 7 * width * sizeof(int64_t));
+    PART(influences, double, 4 * width * sizeof(double));
+    PART(contenders, ef_contender, (size_t)task->max_features * sizeof(ef_contender));
+    PART(cells, void, most_cells(task) * cell_bytes(task));
+    PART(racing, uint32_t, (size_t)task->max_features * sizeof(uint32_t));
+    PART(rows, uint32_t, rows * sizeof(uint32_t));
+    PART(features, uint16_t, (size_t)task->n_usable * sizeof(uint16_t));
+    PART(flags, uint8_t, rows);
+    if (task->weights)
+        PART(times16, uint16_t, (size_t)task->n * sizeof(uint16_t));
+    else if (task->bootstrap)
+        PART(times8, uint8_t, (size_t)task->n);
+#undef PART
+    return at;
+}
+
+size_t ef_workspace_bytes(const ef_task *task) { return lay_out(NULL, task, NULL); }
+
+void ef_tree_begin(ef_tree *tree, const ef_task *task, uint32_t index, void *workspace)
+{
+    memset(tree, 0, sizeof *tree);
+    tree->task = task;
+    tree->left = tree->most = -1;
+    lay_out(tree, task, workspace);
+    ef_rng_begin(&tree->rng, task->seed, index + 1);
+    memcpy(tree->features, task->usable, (size_t)task->n_usable * sizeof *tree->features);
+    if (task->criterion == EF_ENTROPY) {
+        tree->logs[0] = 0.0;
+        for (int i = 1; i < EF_LOGS; i++)
+            tree->logs[i] = log((double)i);
+    }
+}
+
+/* ---- Drawing rows ---- */
+
+static void shuffle(ef_rng *rng, uint32_t *values, size_t n, size_t count)
+{
+    for (size_t i = 0; i < count && i + 1 < n; i++) {
+        size_t j = i + ef_rng_below(rng, (uint32_t)(n - i));
+        uint32_t value = values[i];
+        values[i] = values[j];
+        values[j] = value;
+    }
+}
+
+static void draw_weighted(ef_tree *tree)
+{
+    const ef_task *task = tree->task;
+    const uint32_t *weights = task->weights;
+    uint64_t total = weights[task->pool], size = (uint64_t)task->sample_size;
+    uint64_t stretch = total / size ? total / size : 1;
+    for (uint64_t i = 0; i < size; i++) {
+        uint64_t mark = ef_rng_below(&tree->rng, (uint32_t)(task->bootstrap ? total : stretch));
+        if (!task->bootstrap)
+            mark += i * total / size;
+        uint32_t low = 0, high = (uint32_t)task->pool - 1;
+        while (low < high) {
+            uint32_t middle = (low + high) >> 1;
+            if (weights[middle + 1] <= mark)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        tree->rows[i] = low;
+    }
+    if (!task->bootstrap)
+        shuffle(&tree->rng, tree->rows, (size_t)size, (size_t)size);
+}
+
+/* Training._draw_rows: fill `rows` with the tree's rows in random order; returns how many. */
+static int64_t draw_rows(ef_tree *tree)
+{
+    const ef_task *task = tree->task;
+    uint32_t *rows = tree->rows;
+    size_t size = (size_t)task->sample_size, pool = (size_t)task->pool;
+    if (task->weights) {
+        draw_weighted(tree);
+    } else if (task->bootstrap) {
+        ef_rng_fill(&tree->rng, rows, size, (uint32_t)pool);
+    } else {
+        for (size_t i = 0; i < pool; i++)
+            rows[i] = (uint32_t)i;
+        shuffle(&tree->rng, rows, pool, size);
+    }
+    if (task->patch)
+        for (size_t i = 0; i < size; i++)
+            rows[i] = task->patch[rows[i]];
+    tree->rows_read += task->sample_size;
+    /* A row that was drawn more than once stands there once: its times are counted instead. */
+    size_t front = 0;
+    if (tree->times16) {
+        uint16_t *times = tree->times16;
+        memset(times, 0, (size_t)task->n * sizeof *times);
+        for (size_t i = 0; i < size; i++) {
+            uint32_t row = rows[i];
+            rows[front] = row;
+            front += times[row] == 0;
+            times[row] = (uint16_t)(times[row] + (times[row] < 65535));
+        }
+    } else if (tree->times8) {
+        uint8_t *times = tree->times8;
+        memset(times, 0, (size_t)task->n);
+        for (size_t i = 0; i < size; i++) {
+            uint32_t row = rows[i];
+            rows[front] = row;
+            front += times[row] == 0;
+            times[row] = (uint8_t)(times[row] + (times[row] < 255));
+        }
+    } else {
+        front = size;
+    }
+    return (int64_t)front;
+}
+
+/* ---- Splitting ---- */
+
+/* Whether each of these rows goes left. */
+static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, int64_t end)
+{
+    const ef_column *c = tree->task->columns + (node->feature & EF_FEATURE);
+    const uint32_t *rows = tree->rows;
+    uint8_t *flags = tree->flags;
+    uint8_t missing = (node->feature & EF_MISSING_LEFT) != 0;
+    int64_t count = 0;
+    if (c->type != EF_CODES) { /* codes are at most `code` where numbers are at most its bound */
+        for (int64_t i = start; i < end; i++) {
+            float x = ef_value(c, rows[i]);
+            flags[i] = x == x ? x <= node->threshold : missing;
+            count += flags[i];
+            if (x - x != 0.0f && x == x)
+                tree->infinite = 1;
+        }
+        return count;
+    }
+    uint8_t side[256];
+    memset(side, 0, sizeof side);
+    if (node->feature & EF_EQUAL)
+        side[node->code] = 1;
+    else
+        memset(side, 1, (size_t)node->code + 1);
+    side[0] = missing;
+    for (int64_t i = start; i < end; i++) {
+        flags[i] = side[c->values[(ptrdiff_t)rows[i] * c->step]];
+        count += flags[i];
+    }
+    return count;
+}
+
+/* Loops.partition: the first row that stands wrong changes places with the last one, and so on
+ * inwards. Which rows those are is found without a branch, some hundred at a time. */
+static int64_t partition(ef_tree *tree, const ef_node *node)
+{
+    enum { BLOCK = 256 };
+    int64_t start = node->start, end = node->end;
+    int64_t middle = start + choose_sides(tree, node, start, end);
+    const uint8_t *flags = tree->flags;
+    uint32_t *rows = tree->rows;
+    uint32_t wrong_low[BLOCK], wrong_high[BLOCK];
+    int64_t low = start, high = end;
+    int n_low = 0, n_high = 0, from_low = 0, from_high = 0;
+    for (;;) {
+        if (n_low == 0) {
+            from_low = 0;
+            while (n_low == 0 && low < middle) {
+                int64_t to = middle - low < BLOCK ? middle : low + BLOCK;
+                for (; low < to; low++) {
+                    wrong_low[n_low] = (uint32_t)low;
+                    n_low += !flags[low];
+                }
+            }
+        }
+        if (n_high == 0) {
+            from_high = 0;
+            while (n_high == 0 && high > middle) {
+                int64_t to = high - middle < BLOCK ? middle : high - BLOCK;
+                for (; high > to; high--) {
+                    wrong_high[n_high] = (uint32_t)(high - 1);
+                    n_high += flags[high - 1];
+                }
+            }
+        }
+        int n = n_low < n_high ? n_low : n_high;
+        if (n == 0)
+            return middle; /* as many stand wrong on one side as on the other */
+        for (int i = 0; i < n; i++) {
+            uint32_t a = wrong_low[from_low + i], b = wrong_high[from_high + i], row = rows[a];
+            rows[a] = rows[b];
+            rows[b] = row;
+        }
+        n_low -= n;
+        n_high -= n;
+        from_low += n;
+        from_high += n;
+    }
+}
+
+/* ---- Growing ---- */
+
+/* Rows that the races of a subtree want. */
+static int64_t demand(const ef_task *task, int64_t n, int64_t depth)
+{
+    int64_t total = 0, rows = EF_RACE_ROWS;
+    for (int64_t level = task->max_depth - depth; level > 0 && n > 0; level--) {
+        total += rows < n ? rows : n;
+        rows *= 2;
+        if (rows > 2 * n * task->min_samples_split)
+            break; /* nodes as small as that are leaves */
+    }
+    return total;
+}
+
+/* How many draws rows start .. end stand for, as far as min_samples_leaf has to know. */
+static int64_t draws(const ef_tree *tree, int64_t start, int64_t end)
+{
+    if (end - start >= tree->task->min_samples_leaf)
+        return end - start;
+    int64_t total = 0;
+    for (int64_t i = start; i < end; i++)
+        total += ef_times(tree, tree->rows[i]);
+    return total;
+}
+
+static int may_split(ef_tree *tree, int64_t start, int64_t end, int64_t depth)
+{
+    const ef_task *task = tree->task;
+    int64_t least = 2 * task->min_samples_leaf;
+    if (least < task->min_samples_split)
+        least = task->min_samples_split;
+    if (depth >= task->max_depth || end - start < 2 || draws(tree, start, end) < least)
+        return 0;
+    if (tree->left == 0 || ef_ask(tree, 0, 1) != EF_GO)
+        return 0;
+    uint32_t first = ef_label(task, tree->rows[start]);
+    for (int64_t i = start + 1; i < end; i++) /* a node of one label only needs no race */
+        if (ef_label(task, tree->rows[i]) != first)
+            return 1;
+    return 0;
+}
+
+static int64_t add_node(ef_tree *tree, int64_t start, int64_t end, int64_t depth)
+{
+    ef_node *node = tree->nodes + tree->n_nodes;
+    memset(node, 0, sizeof *node);
+    node->start = (uint32_t)start;
+    node->end = (uint32_t)end;
+    node->depth = (uint16_t)depth;
+    node->feature = EF_LEAF;
+    return tree->n_nodes++;
+}
+
+static int waits(const ef_node *node) { return node->feature != EF_LEAF && !node->left; }
+
+/* Race the next node that was not raced yet, and note its split. */
+static void race_next(ef_tree *tree)
+{
+    const ef_task *task = tree->task;
+    ef_node *node = tree->nodes + tree->raced;
+    int64_t start = node->start, end = node->end, n = end - start;
+    ef_split split;
+    if (may_split(tree, start, end, node->depth) && ef_race(tree, start, end, &split) &&
+        split.gain * (double)n / (double)tree->size >= task->min_impurity_decrease) {
+        const ef_column *c = task->columns + split.feature;
+        node->feature = (uint16_t)(split.feature | (split.equal ? EF_EQUAL : 0) |
+                                   (split.missing_left ? EF_MISSING_LEFT : 0));
+        node->code = split.code;
+        node->gain = (float)split.gain;
+        node->threshold = split.code < c->last || split.equal ? (float)ef_bound(c, split.code)
+                                                              : EF_HUGE;
+    }
+    if (waits(node)) /* paid for itself; what lies below it is still to come */
+        tree->wanted -= n < EF_RACE_ROWS ? n : EF_RACE_ROWS;
+    else
+        tree->wanted -= demand(task, n, node->depth);
+    tree->raced++;
+}
+
+/* The node to split next: the first that waits, or the one that gains most; -1 if none does. */
+static int64_t next_to_split(ef_tree *tree)
+{
+    while (tree->waiting < tree->raced && !waits(tree->nodes + tree->waiting))
+        tree->waiting++;
+    int64_t node = tree->waiting;
+    if (node == tree->raced || tree->leaves == tree->task->max_leaf_nodes)
+        return -1;
+    if (tree->task->max_leaf_nodes < (int64_t)tree->task->mask) {
+        double most = -1.0;
+        for (int64_t i = tree->waiting; i < tree->raced; i++) {
+            const ef_node *one = tree->nodes + i;
+            double worth = (double)one->gain * (double)(one->end - one->start);
+            if (waits(one) && worth > most) {
+                node = i;
+                most = worth;
+            }
+        }
+    }
+    return node;
+}
+
+ef_status ef_tree_grow(ef_tree *tree, int64_t insertions)
+{
+    const ef_task *task = tree->task;
+    int64_t until = tree->insertions + insertions;
+    if (!tree->begun) {
+        if (tree->room < 1)
+            return EF_FULL;
+        tree->begun = 1;
+        tree->size = draw_rows(tree);
+        add_node(tree, 0, tree->size, 0);
+        tree->wanted = demand(task, tree->size, 0);
+        tree->leaves = 1;
+    }
+    for (;;) {
+        while (tree->raced < tree->n_nodes) {
+            if (tree->stopped)
+                return EF_STOPPED;
+            if (tree->insertions >= until)
+                return EF_MORE;
+            race_next(tree);
+        }
+        if (tree->stopped)
+            return EF_STOPPED;
+        int64_t place = next_to_split(tree);
+        if (place < 0 || (tree->most >= 0 && tree->n_nodes + 2 > tree->most))
+            return EF_DONE;
+        if (tree->n_nodes + 2 > tree->room)
+            return EF_FULL;
+        ef_node *node = tree->nodes + place;
+        int64_t start = node->start, end = node->end, n = end - start;
+        int64_t below = demand(task, n, node->depth) - (n < EF_RACE_ROWS ? n : EF_RACE_ROWS);
+        int64_t middle = partition(tree, node);
+        tree->work += n;
+        if (task->min_samples_leaf > draws(tree, start, middle) ||
+            task->min_samples_leaf > draws(tree, middle, end)) {
+            node->feature = EF_LEAF; /* the sample promised more than the rows hold */
+            tree->wanted -= below;
+            continue;
+        }
+        tree->leaves++;
+        node->left = (uint32_t)add_node(tree, start, middle, node->depth + 1);
+        node->right = (uint32_t)add_node(tree, middle, end, node->depth + 1);
+        tree->wanted += demand(task, middle - start, node->depth + 1);
+        tree->wanted += demand(task, end - middle, node->depth + 1);
+        tree->wanted -= below;
+    }
+}
+
+/* ---- Leaves and preorder ---- */
+
+int64_t ef_tree_close(ef_tree *tree, double *importance)
+{
+    int64_t leaves = 0;
+    if (tree->n_nodes == 0) { /* stopped before it began */
+        tree->size = draw_rows(tree);
+        add_node(tree, 0, tree->size, 0);
+    }
+    for (int64_t i = 0; i < tree->n_nodes; i++) {
+        ef_node *node = tree->nodes + i;
+        if (node->left) {
+            double part = (double)(node->end - node->start) / (double)tree->size;
+            importance[node->feature & EF_FEATURE] += (double)node->gain * part;
+        } else {
+            node->feature = EF_LEAF;
+            node->right = (uint32_t)++leaves;
+        }
+    }
+    return leaves;
+}
+
+/* The votes of a leaf: shares of `scale`, rounded so that they add up. */
+static void write_votes(ef_tree *tree, const ef_node *node, uint16_t *votes)
+{
+    const ef_task *task = tree->task;
+    uint64_t scale = task->scale, n = 0, total = 0, before = 0;
+    if (task->criterion == EF_MSE) {
+        for (int64_t i = node->start; i < node->end; i++) {
+            uint64_t times = ef_times(tree, tree->rows[i]);
+            n += times;
+            total += times * ef_label(task, tree->rows[i]);
+        }
+        votes[0] = (uint16_t)((2 * total * scale + n * EF_LEVELS) / (2 * n * EF_LEVELS));
+        return;
+    }
+    int64_t *counts = tree->sums;
+    memset(counts, 0, (size_t)task->width * sizeof *counts);
+    for (int64_t i = node->start; i < node->end; i++) {
+        uint32_t times = ef_times(tree, tree->rows[i]);
+        counts[ef_label(task, tree->rows[i])] += times;
+        n += times;
+    }
+    for (int32_t k = 0; k < task->width; k++) {
+        total += (uint64_t)counts[k];
+        uint64_t upto = (2 * total * scale + n) / (2 * n);
+        votes[k] = (uint16_t)(upto - before);
+        before = upto;
+    }
+}
+
+void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *feature,
+                   float *threshold, uint32_t *right, uint16_t *votes)
+{
+    int64_t width = tree->task->criterion == EF_MSE ? 1 : tree->task->width;
+    for (int64_t i = 0; i < tree->n_nodes; i++) {
+        const ef_node *node = tree->nodes + i;
+        if (node->feature == EF_LEAF)
+            write_votes(tree, node, votes + (int64_t)(node->right - 1) * width);
+    }
+    /* Rows are not needed any more: they serve as the stack of (node, parent) that wait. A node
+     * waits there only while the subtree of its sister is written, so that never more wait than
+     * there are rows. */
+    uint32_t *stack = tree->rows;
+    uint32_t at = 0, node = 0, depth = 0;
+    for (;;) {
+        const ef_node *one = tree->nodes + node;
+        feature[at] = one->feature;
+        threshold[at] = one->threshold;
+        if (one->feature != EF_LEAF) {
+            stack[depth++] = at;       /* whose right child is to come ... */
+            right[at++] = one->right;  /* ... and which node that is, until then */
+            node = one->left;
+            continue;
+        }
+        right[at++] = votes_here + one->right - 1;
+        if (depth == 0)
+            return;
+        uint32_t parent = stack[--depth];
+        node = right[parent];
+        right[parent] = here + at;
+    }
+}

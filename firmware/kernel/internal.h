@@ -1,0 +1,103 @@
+/* What the parts of the kernel share. */
+#ifndef EF_INTERNAL_H
+#define EF_INTERNAL_H
+
+#include "edgeforest.h"
+
+#include <math.h>
+#include <string.h>
+
+#define EF_PIECE 128      /* rows that are gathered at once */
+#define EF_WORK 1000000   /* values looked at between two polls */
+
+/* One feature in a race: its bins, its histogram, its best arm so far. */
+struct ef_contender {
+    const ef_column *column;
+    size_t h; /* where its cells begin */
+    double score, gain, variance;
+    uint16_t feature;
+    uint8_t bins, equal, found, bin, missing_left;
+    uint8_t cuts[256];  /* bin -> highest code in it */
+    uint8_t table[256]; /* code -> bin */
+    uint8_t alive[64];  /* arms not yet eliminated, for the paper's race */
+};
+
+/* The winner of a race. */
+typedef struct {
+    double gain;
+    uint16_t feature;
+    uint8_t code, equal, missing_left;
+} ef_split;
+
+static inline float ef_value(const ef_column *c, uint32_t row)
+{
+    const unsigned char *p = c->values + (ptrdiff_t)row * c->step;
+    switch (c->type) {
+    case EF_I8: return (float)*(const int8_t *)p;
+    case EF_U8: return (float)*p;
+    case EF_I16: { int16_t v; memcpy(&v, p, sizeof v); return (float)v; }
+    case EF_U16: { uint16_t v; memcpy(&v, p, sizeof v); return (float)v; }
+    /* By way of double, as Python does. */
+    case EF_I32: { int32_t v; memcpy(&v, p, sizeof v); return (float)(double)v; }
+    case EF_U32: { uint32_t v; memcpy(&v, p, sizeof v); return (float)(double)v; }
+    case EF_I64: { int64_t v; memcpy(&v, p, sizeof v); return (float)(double)v; }
+    case EF_U64: { uint64_t v; memcpy(&v, p, sizeof v); return (float)(double)v; }
+    case EF_F32: { float v; memcpy(&v, p, sizeof v); return v; }
+    default: { double v; memcpy(&v, p, sizeof v); return (float)v; }
+    }
+}
+
+/* Loops.encode for one number: one more than the bounds after the first that lie below it. */
+static inline uint8_t ef_code(const ef_column *c, float x)
+{
+    const float *bounds = c->bounds;
+    if (x > bounds[0] && x < bounds[c->last]) {
+        size_t cell = (size_t)(((double)x - c->low) * c->per);
+        unsigned a = c->grid[cell], b = c->grid[cell + 1];
+        while (a < b) {
+            unsigned middle = (a + b) >> 1;
+            if (bounds[middle + 1] < x)
+                a = middle + 1;
+            else
+                b = middle;
+        }
+        return (uint8_t)(a + 1);
+    }
+    if (x <= bounds[0])
+        return 1;
+    return x == x ? (uint8_t)c->last : 0;
+}
+
+static inline uint8_t ef_code_at(const ef_column *c, uint32_t row)
+{
+    if (c->type == EF_CODES)
+        return c->values[(ptrdiff_t)row * c->step];
+    return ef_code(c, ef_value(c, row));
+}
+
+static inline double ef_bound(const ef_column *c, int code)
+{
+    return c->bounds ? (double)c->bounds[code] : (double)code;
+}
+
+static inline uint32_t ef_label(const ef_task *task, uint32_t row)
+{
+    return task->y8 ? task->y8[row] : task->y16[row];
+}
+
+static inline uint32_t ef_times(const ef_tree *tree, uint32_t row)
+{
+    return tree->times8 ? tree->times8[row] : tree->times16 ? tree->times16[row] : 1;
+}
+
+/* Codes of a piece of rows. */
+void ef_gather(ef_tree *tree, const ef_column *column, const uint32_t *rows, int n,
+               uint8_t *codes);
+
+/* Ask the caller whether to go on, if enough was done since the last time. */
+ef_word ef_ask(ef_tree *tree, int64_t work, int every_round);
+
+/* Find the split of the node with rows start .. end; returns whether there is one. */
+int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split);
+
+#endif

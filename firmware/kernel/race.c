@@ -1,0 +1,905 @@
+/* The race: find one node's split. Training._race and what it calls. */
+#include "internal.h"
+
+#define LOG2E 1.4426950408889634
+
+/* Vectors of `width` sums in the workspace. */
+#define TOTAL(tree) ((tree)->sums)
+#define VECTOR(tree, i) ((tree)->sums + (size_t)(i) * (size_t)(tree)->task->width)
+
+static double larger(double a, double b) { return b > a ? b : a; }
+
+static double log_of(const ef_tree *tree, int64_t count)
+{
+    return count < EF_LOGS ? tree->logs[count] : log((double)count);
+}
+
+/* ---- What a histogram says ---- */
+
+/* Add one bin's cells to a vector; returns whether there was anything. */
+static int add_bin(const ef_tree *tree, const ef_contender *c, int bin, int64_t *to)
+{
+    int32_t width = tree->task->width;
+    size_t at = c->h + (size_t)bin * (size_t)width;
+    int64_t some = 0;
+    if (tree->task->criterion == EF_MSE) {
+        const int64_t *cells = (const int64_t *)tree->cells + at;
+        for (int32_t k = 0; k < width; k++)
+            to[k] += cells[k];
+        return cells[0] != 0;
+    }
+    const int32_t *cells = (const int32_t *)tree->cells + at;
+    for (int32_t k = 0; k < width; k++) {
+        to[k] += cells[k];
+        some |= cells[k];
+    }
+    return some != 0;
+}
+
+static void clear(const ef_tree *tree, int64_t *to)
+{
+    memset(to, 0, (size_t)tree->task->width * sizeof *to);
+}
+
+static int64_t size_of(const ef_task *task, const int64_t *cells)
+{
+    if (task->criterion == EF_MSE)
+        return cells[0];
+    int64_t n = 0;
+    for (int32_t k = 0; k < task->width; k++)
+        n += cells[k];
+    return n;
+}
+
+static double squares_of(const int64_t *cells, int32_t width)
+{
+    int64_t s = 0;
+    for (int32_t k = 0; k < width; k++)
+        s += cells[k] * cells[k];
+    return (double)s;
+}
+
+static double mse_impurity(const int64_t *cells)
+{
+    double mean = (double)cells[1] / (double)cells[0];
+    return larger(0.0, (double)cells[2] / (double)cells[0] - mean * mean);
+}
+
+static double xlogx(const ef_tree *tree, const int64_t *cells)
+{
+    double total = 0.0;
+    for (int32_t k = 0; k < tree->task->width; k++)
+        if (cells[k] > 1)
+            total += (double)cells[k] * log_of(tree, cells[k]);
+    return total;
+}
+
+static double impurity(const ef_tree *tree, const int64_t *total)
+{
+    const ef_task *task = tree->task;
+    if (task->criterion == EF_MSE)
+        return mse_impurity(total);
+    int64_t n = size_of(task, total);
+    if (task->criterion == EF_GINI)
+        return 1.0 - squares_of(total, task->width) / (double)(n * n);
+    return (log_of(tree, n) - xlogx(tree, total) / (double)n) * LOG2E;
+}
+
+static double score_of(ef_tree *tree, const int64_t *left, const int64_t *total, int64_t n_left,
+                       int64_t n_right)
+{
+    const ef_task *task = tree->task;
+    if (task->criterion == EF_MSE) {
+        double d = ((double)left[1] * (double)total[0] - (double)total[1] * (double)n_left) /
+                   (double)total[0];
+        return d * d / ((double)n_left * (double)n_right);
+    }
+    if (task->criterion == EF_GINI) {
+        int64_t a = 0, b = 0;
+        for (int32_t k = 0; k < task->width; k++) {
+            int64_t r = total[k] - left[k];
+            a += left[k] * left[k];
+            b += r * r;
+        }
+        return (double)a / (double)n_left + (double)b / (double)n_right;
+    }
+    double on_right = 0.0;
+    for (int32_t k = 0; k < task->width; k++) {
+        int64_t c = total[k] - left[k];
+        if (c > 1)
+            on_right += (double)c * log_of(tree, c);
+    }
+    return xlogx(tree, left) - (double)n_left * log_of(tree, n_left) + on_right -
+           (double)n_right * log_of(tree, n_right);
+}
+
+static double per_score(const ef_task *task, int64_t n)
+{
+    return task->criterion == EF_MSE ? 1.0 : (task->criterion == EF_GINI ? 1.0 : LOG2E) / (double)n;
+}
+
+/* Gain, bias x rows, and the influences of a row on the left and on the right, by class (or, of a
+ * regression, one number a side). */
+static double describe(ef_tree *tree, const int64_t *left, const int64_t *total, double *bias,
+                       double *on_left, double *on_right)
+{
+    const ef_task *task = tree->task;
+    int32_t width = task->width;
+    int64_t n = size_of(task, total), n_left = size_of(task, left), n_right = n - n_left;
+    double dn = (double)n, dl = (double)n_left, dr = (double)n_right;
+    if (task->criterion == EF_MSE) {
+        int64_t right[3];
+        for (int k = 0; k < 3; k++)
+            right[k] = total[k] - left[k];
+        double d = ((double)left[1] * dn - (double)total[1] * dl) / dn;
+        double m_left = d / dl, m_right = -d / dr;
+        *bias = mse_impurity(left) + mse_impurity(right) - mse_impurity(total);
+        *on_left = m_left;
+        *on_right = m_right;
+        return (dl * m_left * m_left + dr * m_right * m_right) / dn;
+    }
+    if (task->criterion == EF_GINI) {
+        int64_t a = 0, b = 0;
+        for (int32_t k = 0; k < width; k++) {
+            int64_t r = total[k] - left[k];
+            a += left[k] * left[k];
+            b += r * r;
+        }
+        double s = squares_of(total, width) / (double)(n * n);
+        double s_left = (double)a / (double)(n_left * n_left);
+        double s_right = (double)b / (double)(n_right * n_right);
+        for (int32_t k = 0; k < width; k++) {
+            double share = (double)total[k] / dn;
+            on_left[k] = 2.0 * ((double)left[k] / dl - share) - (s_left - s);
+            on_right[k] = 2.0 * ((double)(total[k] - left[k]) / dr - share) - (s_right - s);
+        }
+        *bias = 1.0 - s_left - s_right + s;
+        return (dl * s_left + dr * s_right) / dn - s;
+    }
+    double gain = 0.0;
+    int64_t cells = -1;
+    double log_n = log_of(tree, n);
+    for (int side = 0; side < 2; side++) {
+        double *influence = side ? on_right : on_left;
+        double log_side = log_of(tree, side ? n_right : n_left);
+        for (int32_t k = 0; k < width; k++) {
+            int64_t i = side ? total[k] - left[k] : left[k];
+            double x = 0.0;
+            if (i) {
+                x = (log_of(tree, i) - log_side - log_of(tree, total[k]) + log_n) * LOG2E;
+                gain += (double)i * x;
+                cells++;
+            }
+            influence[k] = x;
+        }
+    }
+    for (int32_t k = 0; k < width; k++)
+        if (total[k])
+            cells--;
+    *bias = (double)cells * 0.5 * LOG2E;
+    return gain / dn;
+}
+
+/* Sum over the rows in `cells` of the squared difference of two influences; `two` may be NULL. */
+static double scatter(const ef_task *task, const int64_t *cells, const int64_t *whole,
+                      const double *one, const double *two)
+{
+    double sum = 0.0;
+    if (task->criterion == EF_MSE) {
+        if (cells[0] == 0)
+            return 0.0;
+        double n = (double)cells[0], other = two ? *two : 0.0, difference = *one - other;
+        double aside = 2.0 * ((double)cells[1] / n - (double)whole[1] / (double)whole[0]) -
+                       (*one + other);
+        return n * difference * difference * (4.0 * mse_impurity(cells) + aside * aside);
+    }
+    for (int32_t k = 0; k < task->width; k++) {
+        double d = two ? one[k] - two[k] : one[k];
+        sum += (double)cells[k] * d * d;
+    }
+    return sum;
+}
+
+/* The paper's mu of an arm and the variance of one row's part in it. */
+static double paper(const ef_tree *tree, const int64_t *left, const int64_t *total, int64_t n_left,
+                    int64_t n_right, double *variance)
+{
+    const ef_task *task = tree->task;
+    int32_t width = task->width;
+    double n = (double)(n_left + n_right), mean = 0.0, square = 0.0;
+    for (int side = 0; side < 2; side++) {
+        double n_side = (double)(side ? n_right : n_left);
+        if (task->criterion == EF_MSE) {
+            double cells[5];
+            for (int k = 0; k < 5; k++)
+                cells[k] = (double)(side ? total[k] - left[k] : left[k]);
+            double m = cells[1] / cells[0];
+            mean += cells[2] - cells[1] * m;
+            square += cells[4] - m * (4.0 * cells[3] -
+                                      m * (6.0 * cells[2] - m * (4.0 * cells[1] - m * cells[0])));
+            continue;
+        }
+        int64_t sum = 0;
+        if (task->criterion == EF_GINI)
+            for (int32_t k = 0; k < width; k++) {
+                int64_t i = side ? total[k] - left[k] : left[k];
+                sum += i * i;
+            }
+        double s = (double)sum / (double)((side ? n_right : n_left) * (side ? n_right : n_left));
+        double log_side = task->criterion == EF_ENTROPY ? log_of(tree, side ? n_right : n_left) : 0;
+        for (int32_t k = 0; k < width; k++) {
+            int64_t count = side ? total[k] - left[k] : left[k];
+            double i = (double)count, slope;
+            if (task->criterion == EF_GINI)
+                slope = s - 2.0 * i / n_side;
+            else if (count)
+                slope = (log_side - log_of(tree, count)) * LOG2E;
+            else
+                continue;
+            mean += i * slope;
+            square += i * slope * slope;
+        }
+    }
+    mean /= n;
+    *variance = square / n - mean * mean;
+    return task->criterion == EF_GINI ? 1.0 + mean : mean;
+}
+
+/* ---- Arms ---- */
+
+/* Every way to split by a histogram, in order: see `arms` of core_pure. */
+typedef struct {
+    const ef_contender *c;
+    int64_t *cells;         /* of the left side of the arm in hand */
+    int64_t *left, *with;   /* the same without and with the missing */
+    const int64_t *missing;
+    int t, missing_left, some_missing, again;
+} ef_arms;
+
+static void arms_begin(ef_tree *tree, ef_arms *a, const ef_contender *c, int64_t *left,
+                       int64_t *with, int64_t *missing)
+{
+    clear(tree, left);
+    clear(tree, missing);
+    a->c = c;
+    a->some_missing = add_bin(tree, c, 0, missing);
+    a->left = left;
+    a->cells = left;
+    a->with = with;
+    a->missing = missing;
+    a->t = 0;
+    a->again = 0;
+}
+
+static int arms_next(ef_tree *tree, ef_arms *a)
+{
+    const ef_contender *c = a->c;
+    if (a->again) { /* the same arm with the missing on the left */
+        a->again = 0;
+        for (int32_t k = 0; k < tree->task->width; k++)
+            a->with[k] = a->left[k] + a->missing[k];
+        a->cells = a->with;
+        a->missing_left = 1;
+        return 1;
+    }
+    a->cells = a->left;
+    a->missing_left = 0;
+    while (++a->t <= c->bins) {
+        if (c->equal)
+            clear(tree, a->left);
+        if (!add_bin(tree, c, a->t, a->left))
+            continue; /* nobody in this bin: the same arm as the one before it */
+        if (c->equal || a->t < c->bins || a->some_missing) {
+            a->again = a->some_missing && (c->equal || a->t < c->bins);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Cells of an arm's left side. */
+static void left_of(const ef_tree *tree, const ef_contender *c, int t, int missing_left,
+                    int64_t *to)
+{
+    clear(tree, to);
+    for (int bin = c->equal && t ? t : 1; bin <= t; bin++)
+        add_bin(tree, c, bin, to);
+    if (missing_left)
+        add_bin(tree, c, 0, to);
+}
+
+/* Loops._best_threshold: Gini and no missing value, with running sums. */
+static void best_threshold(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n,
+                           int64_t least)
+{
+    int32_t width = tree->task->width;
+    const int32_t *cells = (const int32_t *)tree->cells + c->h;
+    int64_t *left = VECTOR(tree, 1);
+    int64_t n_left = 0, a = 0, b = 0;
+    double top = 0.0;
+    clear(tree, left);
+    for (int32_t k = 0; k < width; k++)
+        b += total[k] * total[k];
+    c->found = 0;
+    for (int t = 1; t < c->bins; t++) {
+        int64_t before = n_left;
+        cells += width;
+        for (int32_t k = 0; k < width; k++) {
+            int64_t count = cells[k], had = left[k];
+            a += count * (count + had + had);
+            b += count * (count - 2 * (total[k] - had));
+            left[k] = had + count;
+            n_left += count;
+        }
+        int64_t n_right = n - n_left;
+        if (n_left > before && n_left >= least && n_right >= least) {
+            double score = (double)a / (double)n_left + (double)b / (double)n_right;
+            if (score > top) {
+                top = score;
+                c->found = 1;
+                c->score = score;
+                c->bin = (uint8_t)t;
+                c->missing_left = 0;
+            }
+        }
+    }
+}
+
+/* The arm of highest score with at least `least` rows a side. */
+static void best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n,
+                     int64_t least)
+{
+    const ef_task *task = tree->task;
+    int64_t *left = VECTOR(tree, 1), *with = VECTOR(tree, 2), *missing = VECTOR(tree, 3);
+    ef_arms a;
+    arms_begin(tree, &a, c, left, with, missing);
+    if (task->criterion == EF_GINI && !c->equal && !a.some_missing) {
+        best_threshold(tree, c, total, n, least);
+        return;
+    }
+    c->found = 0;
+    while (arms_next(tree, &a)) {
+        int64_t n_left = size_of(task, a.cells);
+        if (n_left < least || n - n_left < least)
+            continue;
+        double score = score_of(tree, a.cells, total, n_left, n - n_left);
+        if (!c->found || score > c->score) {
+            c->found = 1;
+            c->score = score;
+            c->bin = (uint8_t)a.t;
+            c->missing_left = (uint8_t)a.missing_left;
+        }
+    }
+}
+
+/* ---- Contenders ---- */
+
+static int by_value(double *spots, int n)
+{
+    for (int i = 1; i < n; i++) {
+        double x = spots[i];
+        int j = i;
+        for (; j > 0 && spots[j - 1] > x; j--)
+            spots[j] = spots[j - 1];
+        spots[j] = x;
+    }
+    return n;
+}
+
+static int code_of(const ef_column *c, double x)
+{
+    int low = 1, high = c->last;
+    while (low < high) {
+        int middle = (low + high) >> 1;
+        if ((double)c->bounds[middle] < x)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Training._contender: the bins of feature f from some sorted codes of the node. */
+static void make_bins(ef_tree *tree, ef_contender *c, const uint8_t *codes, int n)
+{
+    const ef_task *task = tree->task;
+    const ef_column *column = c->column;
+    if (column->categories) {
+        c->equal = 1;
+        c->bins = column->categories;
+        for (int i = 0; i <= column->categories; i++)
+            c->table[i] = c->cuts[i] = (uint8_t)i;
+        return;
+    }
+    c->equal = 0;
+    while (!task->raw && n > 1 && *codes == 0) {
+        codes++;
+        n--;
+    }
+    int first = codes[0], last = codes[n - 1], bins = task->n_bins, count = 0;
+    int wanted[256];
+    if (task->extra || task->splitter == EF_PAPER) {
+        double spots[256];
+        double low = ef_bound(column, first > 0 ? first - 1 : 0);
+        double span = ef_bound(column, last) - low;
+        for (int i = 1; i < bins; i++)
+            spots[i - 1] = task->extra ? low + span * (ef_rng_next(&tree->rng) / 1073741824.0)
+                                       : low + span * (double)i / (double)bins;
+        count = task->extra ? by_value(spots, bins - 1) : bins - 1;
+        for (int i = 0; i < count; i++) {
+            wanted[i] = task->raw ? (int)spots[i] : code_of(column, spots[i]);
+            if (!task->raw && wanted[i] < first)
+                wanted[i] = first;
+        }
+    } else {
+        for (int i = 1; i < bins; i++) {
+            int j = i * n / bins;
+            if (j)
+                wanted[count++] = (codes[j - 1] + codes[j]) >> 1;
+        }
+        if (first < last && wanted[0] >= last) { /* few are below the largest, but some */
+            int j = n - 1;
+            while (codes[j] == last)
+                j--;
+            wanted[0] = (codes[j] + last) >> 1;
+            count = 1;
+        }
+    }
+    int before = task->raw ? -1 : 0, bin = 1;
+    c->cuts[0] = 0;
+    c->table[0] = 0;
+    for (int i = 0; i < count; i++) {
+        int cut = wanted[i];
+        if (before < cut && cut < last) {
+            memset(c->table + before + 1, bin, (size_t)(cut - before));
+            c->cuts[bin++] = (uint8_t)cut;
+            before = cut;
+        }
+    }
+    memset(c->table + before + 1, bin, (size_t)(255 - before));
+    c->cuts[bin] = 255;
+    c->bins = (uint8_t)bin;
+}
+
+/* Draw features that vary among the node's first rows; returns how many, sorted by feature. */
+static int contenders(ef_tree *tree, int64_t start, int64_t end)
+{
+    const ef_task *task = tree->task;
+    const uint32_t *rows = tree->rows + start;
+    int64_t n = end - start;
+    int head = n < EF_GROUP_ROWS ? (int)n : EF_GROUP_ROWS, chosen = 0;
+    int64_t look = n < EF_LOOK_ROWS ? n : EF_LOOK_ROWS;
+    uint16_t *features = tree->features;
+    uint8_t codes[EF_PIECE], counts[256];
+    for (int32_t i = 0; chosen < task->max_features && i < task->n_usable; i++) {
+        int32_t j = i + (int32_t)ef_rng_below(&tree->rng, (uint32_t)(task->n_usable - i));
+        uint16_t f = features[j];
+        features[j] = features[i];
+        features[i] = f;
+        const ef_column *column = task->columns + f;
+        ef_gather(tree, column, rows, head, codes);
+        int low = 255, high = 0, sorted = head;
+        for (int k = 0; k < head; k++) {
+            low = codes[k] < low ? codes[k] : low;
+            high = codes[k] > high ? codes[k] : high;
+        }
+        if (low == high) { /* the same so far: a rare value may show up further on */
+            int other = low;
+            for (int64_t at = head; at < look && other == low; at += EF_PIECE) {
+                int piece = look - at < EF_PIECE ? (int)(look - at) : EF_PIECE;
+                ef_gather(tree, column, rows + at, piece, codes);
+                int differ = 0;
+                for (int k = 0; k < piece; k++)
+                    differ |= codes[k] ^ low;
+                for (int k = 0; differ && other == low; k++)
+                    other = codes[k];
+            }
+            if (other == low)
+                continue;
+            codes[0] = (uint8_t)(low < other ? low : other);
+            codes[1] = (uint8_t)(low < other ? other : low);
+            sorted = 2;
+        } else {
+            memset(counts, 0, sizeof counts);
+            for (int k = 0; k < head; k++)
+                counts[codes[k]]++;
+            for (int code = low, k = 0; code <= high; code++)
+                for (int times = counts[code]; times; times--)
+                    codes[k++] = (uint8_t)code;
+        }
+        ef_contender *c = tree->contenders + chosen++;
+        c->feature = f;
+        c->column = column;
+        make_bins(tree, c, codes, sorted);
+    }
+    /* In the order of their features. The list is sorted, not the contenders: they are large. */
+    uint32_t *racing = tree->racing;
+    for (int i = 0; i < chosen; i++) {
+        int j = i;
+        for (; j > 0 && tree->contenders[racing[j - 1]].feature > tree->contenders[i].feature; j--)
+            racing[j] = racing[j - 1];
+        racing[j] = (uint32_t)i;
+    }
+    size_t cells = 0;
+    for (int i = 0; i < chosen; i++) {
+        tree->contenders[i].h = cells;
+        cells += (size_t)(tree->contenders[i].bins + 1) * (size_t)task->width;
+    }
+    memset(tree->cells, 0, cells * (task->criterion == EF_MSE ? sizeof(int64_t) : sizeof(int32_t)));
+    return chosen;
+}
+
+/* ---- Counting ---- */
+
+static void count_classes(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+                          const uint32_t *labels, const uint32_t *times)
+{
+    const ef_column *column = c->column;
+    const uint8_t *table = c->table;
+    int32_t *cells = (int32_t *)tree->cells + c->h;
+    uint32_t width = (uint32_t)tree->task->width;
+    if (column->type == EF_CODES) {
+        const unsigned char *values = column->values;
+        ptrdiff_t step = column->step;
+        for (int i = 0; i < n; i++) {
+            uint32_t bin = table[values[(ptrdiff_t)rows[i] * step]];
+            cells[bin * width + labels[i]] += (int32_t)times[i];
+        }
+        return;
+    }
+    uint8_t codes[EF_PIECE];
+    ef_gather(tree, column, rows, n, codes);
+    for (int i = 0; i < n; i++)
+        cells[table[codes[i]] * width + labels[i]] += (int32_t)times[i];
+}
+
+static void count_moments(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+                          const int64_t *moments)
+{
+    int32_t width = tree->task->width;
+    int64_t *cells = (int64_t *)tree->cells + c->h;
+    uint8_t codes[EF_PIECE];
+    ef_gather(tree, c->column, rows, n, codes);
+    if (width == 3) {
+        for (int i = 0; i < n; i++) {
+            int64_t *cell = cells + (size_t)c->table[codes[i]] * 3;
+            cell[0] += moments[i];
+            cell[1] += moments[EF_PIECE + i];
+            cell[2] += moments[2 * EF_PIECE + i];
+        }
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < width; k++)
+            cells[c->table[codes[i]] * width + k] += moments[k * EF_PIECE + i];
+}
+
+/* Count rows start .. end into every racing histogram; returns the sum of the squared times. */
+static int64_t insert(ef_tree *tree, int n_racing, int64_t start, int64_t end)
+{
+    const ef_task *task = tree->task;
+    int64_t squares = 0;
+    for (int64_t at = start; at < end; at += EF_PIECE) {
+        const uint32_t *rows = tree->rows + at;
+        int n = end - at < EF_PIECE ? (int)(end - at) : EF_PIECE;
+        uint32_t labels[EF_PIECE], times[EF_PIECE];
+        for (int i = 0; i < n; i++) {
+            labels[i] = ef_label(task, rows[i]);
+            times[i] = ef_times(tree, rows[i]);
+            squares += (int64_t)times[i] * times[i];
+        }
+        if (task->criterion != EF_MSE) {
+            for (int j = 0; j < n_racing; j++)
+                count_classes(tree, tree->contenders + tree->racing[j], rows, n, labels, times);
+        } else {
+            int64_t moments[5 * EF_PIECE];
+            for (int i = 0; i < n; i++) {
+                int64_t y = labels[i], power = times[i];
+                if (task->width == 5) /* 11 bits and a sign */
+                    y = (y >> 5) - 1024;
+                for (int k = 0; k < task->width; k++, power *= y)
+                    moments[k * EF_PIECE + i] = power;
+            }
+            for (int j = 0; j < n_racing; j++)
+                count_moments(tree, tree->contenders + tree->racing[j], rows, n, moments);
+        }
+        if (ef_ask(tree, (int64_t)n * n_racing, 0) == EF_STOP)
+            break;
+    }
+    return squares;
+}
+
+/* Budget.take: ask for `rows` rows of `width` insertions each; returns as many as fit. */
+static int64_t take(ef_tree *tree, int64_t rows, int64_t width)
+{
+    if (ef_ask(tree, 0, 1) != EF_GO)
+        return 0;
+    if (tree->left >= 0 && rows > tree->left / width)
+        rows = tree->left / width;
+    if (rows > 0) {
+        tree->insertions += rows * width;
+        if (tree->left >= 0)
+            tree->left -= rows * width;
+        tree->rounds++;
+    }
+    return rows;
+}
+
+/* ---- The race ---- */
+
+static void total_of(ef_tree *tree, const ef_contender *c)
+{
+    clear(tree, TOTAL(tree));
+    for (int bin = 0; bin <= c->bins; bin++)
+        add_bin(tree, c, bin, TOTAL(tree));
+}
+
+static void judge(ef_tree *tree, ef_contender *c, double rest)
+{
+    const ef_task *task = tree->task;
+    const int64_t *total = TOTAL(tree);
+    int64_t *left = VECTOR(tree, 1), *right = VECTOR(tree, 2);
+    double *on_left = tree->influences, *on_right = tree->influences + task->width;
+    double size = (double)size_of(task, total), bias;
+    left_of(tree, c, c->bin, c->missing_left, left);
+    double gain = describe(tree, left, total, &bias, on_left, on_right);
+    for (int32_t k = 0; k < task->width; k++)
+        right[k] = total[k] - left[k];
+    double sum = scatter(task, left, total, on_left, NULL);
+    sum += scatter(task, right, total, on_right, NULL);
+    c->gain = gain - bias * rest;
+    c->variance = larger(0.0, sum / size - gain * gain) * rest;
+}
+
+/* Whether another arm of the leading feature may still beat its best by more than slack. */
+static int better_threshold(ef_tree *tree, const ef_contender *c, double rest, double slack)
+{
+    const ef_task *task = tree->task;
+    int32_t width = task->width;
+    const int64_t *total = TOTAL(tree);
+    int64_t *left = VECTOR(tree, 1), *with = VECTOR(tree, 2), *missing = VECTOR(tree, 3);
+    int64_t *best = VECTOR(tree, 4), *both = VECTOR(tree, 5), *cells = VECTOR(tree, 6);
+    double *on_left = tree->influences, *on_right = on_left + width;
+    double *lead_left = on_right + width, *lead_right = lead_left + width;
+    int64_t n = size_of(task, total);
+    double size = (double)n, bias;
+    double far = 2.0 * task->z * sqrt(c->variance);
+    left_of(tree, c, c->bin, c->missing_left, best);
+    double gain = describe(tree, best, total, &bias, lead_left, lead_right);
+    ef_arms a;
+    arms_begin(tree, &a, c, left, with, missing);
+    while (arms_next(tree, &a)) {
+        int64_t n_left = size_of(task, a.cells);
+        if (n_left == 0 || n_left == n || (a.t == c->bin && a.missing_left == c->missing_left))
+            continue;
+        double gap = score_of(tree, a.cells, total, n_left, n - n_left) - c->score;
+        if (gap * per_score(task, n) + far <= slack)
+            continue;
+        double other = describe(tree, a.cells, total, &bias, on_left, on_right);
+        /* The four groups of rows by the side that each arm sends them to. */
+        int t = c->equal && a.t != c->bin ? 0 : a.t;
+        left_of(tree, c, t < c->bin ? t : c->bin, a.missing_left && c->missing_left, both);
+        double sum = scatter(task, both, total, on_left, lead_left);
+        for (int32_t k = 0; k < width; k++)
+            cells[k] = a.cells[k] - both[k];
+        sum += scatter(task, cells, total, on_left, lead_right);
+        for (int32_t k = 0; k < width; k++)
+            cells[k] = best[k] - both[k];
+        sum += scatter(task, cells, total, on_right, lead_left);
+        for (int32_t k = 0; k < width; k++)
+            cells[k] = total[k] - a.cells[k] - cells[k];
+        sum += scatter(task, cells, total, on_right, lead_right);
+        gap = other - gain;
+        double variance = larger(0.0, sum / size - gap * gap) * rest;
+        if (gap + task->z * sqrt(variance) > slack)
+            return 1;
+    }
+    return 0;
+}
+
+static int decide(ef_tree *tree, const ef_contender *lead, double rest, ef_split *split)
+{
+    const ef_task *task = tree->task;
+    const int64_t *total = TOTAL(tree);
+    int64_t *left = VECTOR(tree, 1), *missing = VECTOR(tree, 2);
+    double bias;
+    left_of(tree, lead, lead->bin, lead->missing_left, left);
+    double gain = describe(tree, left, total, &bias, tree->influences,
+                           tree->influences + task->width);
+    gain = larger(0.0, gain - bias * rest);
+    split->missing_left = lead->missing_left;
+    clear(tree, missing);
+    if (!add_bin(tree, lead, 0, missing)) /* none seen missing: such a row joins the larger side */
+        split->missing_left = task->raw || 2 * size_of(task, left) > size_of(task, total);
+    if (task->width == 5 && task->criterion == EF_MSE)
+        gain *= 1024.0; /* back to squared levels */
+    split->feature = lead->feature;
+    split->code = lead->cuts[lead->bin];
+    split->equal = lead->equal;
+    split->gain = gain;
+    return 1;
+}
+
+/* z with an upper tail of p. */
+static double normal_quantile(double p)
+{
+    double t = sqrt(-2.0 * log(p));
+    double over = 2.515517 + t * (0.802853 + t * 0.010328);
+    return t - over / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+}
+
+/* Algorithm 1 of the paper. */
+static int race_paper(ef_tree *tree, int n_racing, int64_t start, int64_t n, ef_split *split)
+{
+    const ef_task *task = tree->task;
+    const int64_t *total = TOTAL(tree);
+    int64_t *left = VECTOR(tree, 1), *with = VECTOR(tree, 2), *missing = VECTOR(tree, 3);
+    int64_t seen = 0, squares = 0;
+    double z, rest = 0.0;
+    ef_contender *winner = NULL;
+    if (task->confidence < 0.0) /* delta = 1 / (n^2 m T) */
+        z = normal_quantile(0.5 / ((double)n * (double)n * n_racing * task->n_bins));
+    else
+        z = normal_quantile(0.5 * (1.0 - task->confidence));
+    for (int j = 0; j < n_racing; j++)
+        memset(tree->contenders[tree->racing[j]].alive, 255, 64);
+    while (seen < n) {
+        int64_t granted = take(tree, n - seen < EF_PAPER_BATCH ? n - seen : EF_PAPER_BATCH,
+                               n_racing);
+        if (granted <= 0)
+            break;
+        squares += insert(tree, n_racing, start + seen, start + seen + granted);
+        seen += granted;
+        if (tree->stopped)
+            return 0;
+        total_of(tree, tree->contenders + tree->racing[0]);
+        int64_t least = (task->min_samples_leaf * seen + n - 1) / n;
+        int64_t size = size_of(task, total);
+        least = least < 1 ? 1 : least;
+        rest = (double)(n - seen) / (double)(n > 1 ? n - 1 : 1) * (double)squares /
+               (double)(size * size);
+        double factor = z * sqrt(rest), lowest = 0.0, top = 0.0;
+        winner = NULL;
+        /* Twice over the arms: the best upper bound, then who is not below it for sure. */
+        for (int pass = 0; pass < 2; pass++) {
+            int any = 0;
+            for (int j = 0; j < n_racing; j++) {
+                ef_contender *c = tree->contenders + tree->racing[j];
+                uint8_t alive[64];
+                memset(alive, 0, sizeof alive);
+                ef_arms a;
+                arms_begin(tree, &a, c, left, with, missing);
+                while (arms_next(tree, &a)) {
+                    int64_t n_left = size_of(task, a.cells);
+                    int key = 2 * a.t + a.missing_left;
+                    if (n_left < least || size - n_left < least)
+                        continue;
+                    if (!(c->alive[key >> 3] >> (key & 7) & 1))
+                        continue;
+                    double variance;
+                    double mu = paper(tree, a.cells, total, n_left, size - n_left, &variance);
+                    double half = factor * sqrt(larger(0.0, variance));
+                    if (pass) {
+                        if (mu - half <= lowest)
+                            alive[key >> 3] = (uint8_t)(alive[key >> 3] | 1 << (key & 7));
+                        continue;
+                    }
+                    if (!any || mu + half < lowest)
+                        lowest = mu + half;
+                    if (!any || mu < top) {
+                        top = mu;
+                        winner = c;
+                        c->score = mu;
+                        c->bin = (uint8_t)a.t;
+                        c->missing_left = (uint8_t)a.missing_left;
+                    }
+                    any = 1;
+                }
+                if (pass)
+                    memcpy(c->alive, alive, sizeof alive);
+            }
+            if (!winner)
+                break;
+        }
+        if (!winner)
+            continue;
+        int kept = 0, last_arms = 0;
+        for (int j = 0; j < n_racing; j++) {
+            const ef_contender *c = tree->contenders + tree->racing[j];
+            int count = 0;
+            for (int i = 0; i < 512; i++)
+                count += c->alive[i >> 3] >> (i & 7) & 1;
+            if (count) {
+                tree->racing[kept++] = tree->racing[j];
+                last_arms = count;
+            }
+        }
+        n_racing = kept;
+        if (n_racing == 1 && last_arms == 1)
+            break;
+    }
+    return winner ? decide(tree, winner, rest, split) : 0;
+}
+
+int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
+{
+    const ef_task *task = tree->task;
+    int64_t n = end - start, batch = n, most = n, seen = 0, squares = 0;
+    double rest;
+    int n_racing = contenders(tree, start, end);
+    if (n_racing == 0)
+        return 0;
+    if (task->splitter == EF_PAPER)
+        return race_paper(tree, n_racing, start, n, split);
+    if (task->splitter == EF_MAB) {
+        int64_t wanted = tree->wanted * n_racing;
+        if (tree->left >= 0 && wanted > tree->left) { /* short: every race gets its part */
+            most = EF_RACE_ROWS * tree->left / wanted;
+            most = most < EF_LEAST_ROWS ? EF_LEAST_ROWS : most;
+            most = most < n ? most : n;
+        }
+        batch = n <= EF_EXACT_BELOW || most < EF_BATCH ? most : EF_BATCH;
+    } else if (tree->left >= 0 && tree->left < n * n_racing) {
+        return 0; /* exact or nothing */
+    }
+    ef_contender *lead;
+    const int64_t *total = TOTAL(tree);
+    for (;;) {
+        int64_t granted = take(tree, batch < most - seen ? batch : most - seen, n_racing);
+        if (granted > 0) {
+            squares += insert(tree, n_racing, start + seen, start + seen + granted);
+            seen += granted;
+            if (tree->stopped)
+                return 0;
+        } else if (seen == 0) {
+            return 0;
+        }
+        total_of(tree, tree->contenders + tree->racing[0]);
+        int64_t size = size_of(task, total);
+        rest = 0.0;
+        if (seen < n)
+            rest = (double)(n - seen) / (double)(n - 1) * (double)squares / (double)(size * size);
+        if (granted > 0) {
+            int64_t least = (task->min_samples_leaf * seen + n - 1) / n;
+            for (int j = 0; j < n_racing; j++)
+                best_arm(tree, tree->contenders + tree->racing[j], total, size,
+                         least < 1 ? 1 : least);
+        }
+        int kept = 0;
+        for (int j = 0; j < n_racing; j++)
+            if (tree->contenders[tree->racing[j]].found)
+                tree->racing[kept++] = tree->racing[j];
+        n_racing = kept;
+        if (n_racing == 0)
+            return 0;
+        lead = tree->contenders + tree->racing[0];
+        if (seen == most || granted <= 0) {
+            for (int j = 1; j < n_racing; j++)
+                if (tree->contenders[tree->racing[j]].score > lead->score)
+                    lead = tree->contenders + tree->racing[j];
+            break;
+        }
+        for (int j = 0; j < n_racing; j++) {
+            ef_contender *c = tree->contenders + tree->racing[j];
+            judge(tree, c, rest);
+            if (c->gain > lead->gain)
+                lead = c;
+        }
+        double doubt = impurity(tree, total);
+        double slack = larger(task->tolerance * lead->gain, EF_TOLERANCE_IMPURITY * doubt);
+        if (doubt > 0.0) { /* else one class only was seen, of a node that is known to be mixed */
+            kept = 0;
+            for (int j = 0; j < n_racing; j++) {
+                const ef_contender *c = tree->contenders + tree->racing[j];
+                if (c == lead || c->gain - lead->gain +
+                                         task->z * sqrt(c->variance + lead->variance) > slack)
+                    tree->racing[kept++] = tree->racing[j];
+            }
+            n_racing = kept;
+            if (n_racing == 1 && !better_threshold(tree, lead, rest, slack))
+                break;
+        }
+        batch = seen >> 1 > EF_BATCH ? seen >> 1 : EF_BATCH;
+    }
+    return decide(tree, lead, rest, split);
+}
