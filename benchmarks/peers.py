@@ -66,7 +66,7 @@ CASES = {
     "made-20x8": Case("made", 20, 8),
 }
 QUICK = {
-    "mnist-quick-5x5": Case("mnist", 5, 5, rows=12_000, small=True),
+    "mnist-quick-5x5": Case("mnist", 5, 5, rows=8_000, small=True),
     "air-quick-10x8": Case("air", 10, 8, rows=40_000),
 }
 
@@ -86,8 +86,8 @@ class Model:
 def fixed_rows_options() -> tuple[int, dict[str, Any]]:
     """HOOK: options of ours that count a fixed number of rows at every node, and that number.
 
-    With z=0 a race is decided after its first round, whose size `batch` is to set. As long as
-    Training has no such option the first round is 256 rows, and the table says so.
+    With z=0 a race is decided after its first round, and `batch` is to set the rows of that. As
+    long as Training has no such option it is 256 rows, and the table says so.
     """
     known = engine.core_pure.Training.__init__.__kwdefaults__
     if "batch" in known:
@@ -250,15 +250,13 @@ class YDF(Peer):
 def memory(what: str) -> float:
     """Megabytes of this process: VmRSS now, VmHWM at the peak."""
     try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith(what):
-                return int(line.split()[1]) / 1024
-    except OSError:
-        pass
-    import resource  # no /proc: the peak since the process began is all there is
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return int(next(x for x in lines if x.startswith(what)).split()[1]) / 1024
+    except OSError:  # not Linux: the peak since the process began is all there is
+        import resource
 
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1048576 if sys.platform == "darwin" else 1024)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak / (1048576 if sys.platform == "darwin" else 1024)
 
 
 def clear_memory() -> float:
@@ -267,7 +265,7 @@ def clear_memory() -> float:
     try:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
-    except (OSError, AttributeError):  # not Linux
+    except (OSError, AttributeError):  # not Linux, or not allowed
         return memory("VmHWM")
     return memory("VmRSS")
 
@@ -454,6 +452,10 @@ def losses(result: dict[str, Any], title: str) -> list[dict[str, Any]]:
     for ours in [line for line in result["lines"] if line["role"] == "ours"]:
         others = [r for r in result["lines"] if r["role"] in roles]
         others = [r for r in others if r["threads"] == ours["threads"]]
+        about = {"case": result["case"], "threads": ours["threads"]}
+        if "error" in ours:
+            names = [r["model"] for r in others if "error" not in r]
+            found.append(about | {"column": "all", "ours": ours["error"], "better": names})
         for key, heading, form, sign in columns(result["regression"]):
             if not sign or key not in keys or ours[key] is None:
                 continue
@@ -468,8 +470,7 @@ def losses(result: dict[str, Any], title: str) -> list[dict[str, Any]]:
                     text = f"{r['model'].removeprefix('control: ')}: {form.format(r[key])}"
                     texts.append(text + " (within two standard errors)" * doubt)
             if texts:
-                about = {"case": result["case"], "threads": ours["threads"], "column": heading}
-                found.append(about | {"ours": mine, "better": texts})
+                found.append(about | {"column": heading, "ours": mine, "better": texts})
     return found
 
 
@@ -502,7 +503,9 @@ def case_report(result: dict[str, Any]) -> str:
     text += as_table(["model", "threads", *(c[1] for c in listed)], rows)
     _, score, form, _ = listed[2]
     if not result["equal"]:
-        return text + f"\nTime at equal {score}: no peer is better on one thread.\n"
+        failed = [x for x in result["lines"] if x["role"] == "ours" and "error" in x]
+        why = "ours failed" if failed else "no peer is better on one thread"
+        return text + f"\nTime at equal {score}: {why}.\n"
     rows = []
     for a in result["equal"]:
         peer, ours = a["peer"], a["ours"]
@@ -534,15 +537,17 @@ def about_run() -> dict[str, Any]:
 
 
 NOTES = """\
-Time, peak memory, bytes: medians of {repeat} rounds, each in a fresh process; the score is their
-mean over seeds. "x faster" is the median over rounds of the time of scikit-learn's RandomForest on
-one thread divided by the model's. An insertion is one value counted into one histogram; others do
-not report theirs. Peak memory is above what is in memory before training, data included. Bytes:
-our JSON, scikit-learn's pickle, LightGBM's text, YDF's serialized model. One row and rows/s
-through each library's own predict, on one thread. Controls show what the race itself adds: our
-exact splitter, a fixed number of rows a node, and scikit-learn with as many rows a tree
-(max_samples) as make it count about as many values as our race did. LightGBM grows a tree for
-every class. Boosting keeps its 31 leaves.
+Rounds: {repeat}, each with another seed and each line in a fresh process. Time, memory, bytes and
+speed of prediction are medians, the score is the mean. "x faster": the time of scikit-learn's
+RandomForest on one thread in the same round, divided by the line's. Insertion: one value counted
+into one histogram; peers do not tell theirs. Peak memory: above what is in use before training,
+which includes the data (bytes as bytes for EdgeForest and YDF, float32 for the others). Model:
+our JSON, scikit-learn's pickle, LightGBM's text, YDF's serialized model. One row and rows/s:
+through the library's own predict, on one thread. The controls show what the race adds: our exact
+splitter; a fixed number of rows a node; scikit-learn with as many rows a tree (max_samples) as let
+it count about as many values as our race did. LightGBM grows a tree for every class, and boosting
+keeps its 31 leaves. YDF tries one feature more at a split than it is told. Standard errors are
+those of the test rows, and from two rounds on those of the seeds, too.
 """
 
 
@@ -591,7 +596,7 @@ def main() -> None:
     add("--repeat", type=int, metavar="ROUNDS", help="rounds (3, with --quick 1)")
     add("--data", metavar="FOLDER", help="where the real data is (../shared/data)")
     add("--out", metavar="FILE.md", help="write the report here, and all figures to FILE.json")
-    add("--limit", type=float, default=1800, help="seconds until a model is given up (1800)")
+    add("--limit", type=float, default=600, help="seconds until a model is given up (600)")
     add("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:

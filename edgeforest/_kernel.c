@@ -384,6 +384,12 @@ static PyObject *kernel_task(PyObject *self, PyObject *args)
     e->extra = (uint8_t)extra;
     e->bootstrap = (uint8_t)bootstrap;
     e->raw = (uint8_t)raw;
+    e->row_major = t->columns.m > 1;
+    for (Py_ssize_t f = 0; f < t->columns.m; f++) {
+        const ef_column *c = e->columns + f;
+        if (c->type != EF_CODES || c->step != e->columns->step || c->step < t->columns.m)
+            e->row_major = 0;
+    }
     e->min_impurity_decrease = decrease;
     e->z = z;
     e->tolerance = tolerance;
@@ -499,6 +505,7 @@ static PyObject *kernel_grow(PyObject *self, PyObject *args)
     t->stop = stop.buf;
     t->looked = now();
     t->until = seconds < 0 ? -1 : t->looked + seconds;
+    t->tree.limited = seconds >= 0;
     t->tree.poll = poll;
     t->tree.context = t;
     ef_status status;
@@ -560,8 +567,7 @@ static PyObject *kernel_close(PyObject *self, PyObject *args)
         PyBuffer_Release(&importance);
         return t ? PyErr_NoMemory() : NULL;
     }
-    Py_ssize_t leaves = (Py_ssize_t)ef_tree_close(&t->tree, importance.buf);
-    PyBuffer_Release(&importance);
+    Py_ssize_t leaves = (Py_ssize_t)ef_tree_close(&t->tree);
     Py_ssize_t n = (Py_ssize_t)t->tree.n_nodes;
     Py_ssize_t width = t->tree.task->criterion == EF_MSE ? 1 : t->tree.task->width;
     Py_ssize_t sizes[4] = {2 * n, 4 * n, 4 * n, 2 * leaves * width};
@@ -572,10 +578,12 @@ static PyObject *kernel_close(PyObject *self, PyObject *args)
     ef_tree_write(&t->tree, here, votes_here, (uint16_t *)(void *)PyBytes_AsString(parts[0]),
                   (float *)(void *)PyBytes_AsString(parts[1]),
                   (uint32_t *)(void *)PyBytes_AsString(parts[2]),
-                  (uint16_t *)(void *)PyBytes_AsString(parts[3]));
+                  (uint16_t *)(void *)PyBytes_AsString(parts[3]), importance.buf);
     Py_END_ALLOW_THREADS
+    PyBuffer_Release(&importance);
     return Py_BuildValue("NNNN", parts[0], parts[1], parts[2], parts[3]);
 fail:
+    PyBuffer_Release(&importance);
     for (int i = 0; i < 4; i++)
         Py_XDECREF(parts[i]);
     return NULL;

@@ -35,7 +35,7 @@ TOLERANCE_IMPURITY = 0.001  # ... or by this share of the node's impurity
 BATCH = 256  # rows of the first round; each later round brings half as many again as were seen
 EXACT_BELOW = 1000  # smaller nodes are counted whole: the bandit cannot win there
 GROUP_ROWS = 64  # rows of a node that place its bins
-LOOK_ROWS = 1024  # rows of a node in which a feature must vary to take part
+LOOK_ROWS = 256  # rows of a node in which a feature must vary to take part
 EDGE_ROWS = 4096  # rows of the data that place the codes
 PAPER_BATCH = 1000  # B of the paper's Algorithm 1
 RACE_ROWS = 512  # rows that a race is expected to need, for sharing out a short budget
@@ -399,6 +399,10 @@ class Data:
                 codes = self.encode(values, bounds)
             self.columns.append(codes)
             self.bounds.append(bounds)
+        self.most_bins = self.n_bins
+        for kinds in self.categories:
+            if kinds is not None:
+                self.most_bins = max(self.most_bins, len(kinds))
 
     def _read_categories(self, f, values):
         name = self.names[f]
@@ -457,6 +461,10 @@ class Gini:
     def per_score(self, n):
         """Gain per score among arms that counted n rows."""
         return 1.0 / n
+
+    def perfect(self, total):
+        """The score of an arm that leaves one class on each side."""
+        return sum(total)
 
     def describe(self, left, total):
         """Gain, bias x rows, influence of a row on the left, and on the right, by class."""
@@ -525,6 +533,9 @@ class Entropy(Gini):
     def per_score(self, n):
         return LOG2E / n
 
+    def perfect(self, total):
+        return 0.0
+
     def describe(self, left, total):
         # The influence of a row is the log of its class's share here over its share in the node.
         # Only cells that hold rows are ever used, so no logarithm of zero appears.
@@ -577,6 +588,9 @@ class MSE:
 
     def per_score(self, n):
         return 1.0
+
+    def perfect(self, total):
+        return INF  # which arm is, is not told by its score alone
 
     def describe(self, left, total):
         # With m the mean of a side less the mean of the node, a row has influence 2 m (y - mean)
@@ -941,7 +955,7 @@ class Training(Data, Loops):
         drawable = len(self.patch) if self.patch else self.n
         self.weights = self.read_weights(sample_weight, class_weight)
         if max_samples is None:  # all, but no more than the leaves of the tree can put to use
-            max_samples = max(16384, 512 << self.max_depth) if self.max_depth <= 10 else drawable
+            max_samples = max(16384, 128 << self.max_depth) if self.max_depth <= 10 else drawable
         self.sample_size = _part("max_samples", max_samples, drawable)
         self.rows = range(self.sample_size if self.bootstrap or self.weights else drawable)
         room = self.budget.bytes
@@ -1042,12 +1056,11 @@ class Training(Data, Loops):
 
     # ---- The race
 
-    def _contenders(self, rows, start, end, rng, features):
-        """Draw features that vary among the node's first rows, and give each its bins."""
+    def _drawn(self, rows, start, end, rng, features):
+        """Draw features that vary among the node's first rows, one by one, each with its bins."""
         head = rows[start : min(end, start + GROUP_ROWS)]
-        chosen = []
-        i = 0
-        while len(chosen) < self.max_features and i < len(features):
+        chosen = i = 0
+        while chosen < self.max_features and i < len(features):
             j = i + rng.below(len(features) - i)
             features[i], features[j] = features[j], features[i]
             column = self.columns[features[i]]
@@ -1060,8 +1073,13 @@ class Training(Data, Loops):
                         codes = sorted([codes[0], column[rows[at]]])
                         break
             if codes[0] != codes[-1]:
-                chosen.append(self._contender(features[i], codes, rng))
+                chosen += 1
+                yield self._contender(features[i], codes, rng)
             i += 1
+
+    def _contenders(self, rows, start, end, rng, features):
+        """All features of a race, in their order, and how many cells apart their classes lie."""
+        chosen = list(self._drawn(rows, start, end, rng, features))
         chosen.sort(key=lambda c: c.feature)
         stride = 1 + max([c.bins for c in chosen], default=0)
         for c in chosen:
@@ -1105,23 +1123,33 @@ class Training(Data, Loops):
 
     def _insert(self, racing, stride, rows, start, end):
         """Count rows start..end into every racing feature's histogram."""
-        y, times = self.y, self.times
         for at in range(start, end, self.piece):
-            piece = list(rows[at : min(end, at + self.piece)])
-            drawn = [times[row] for row in piece]
-            if not self.regression:
-                labels = [y[row] * stride for row in piece]
-                for c in racing:
-                    self.insert(c.h, c.table, c.column, piece, labels, drawn)
-                continue
-            labels = [y[row] for row in piece]
-            if self.width == 5:  # 11 bits and a sign: their fourth powers still add up exactly
-                labels = [(v >> 5) - 1024 for v in labels]
-            moments = [drawn]
-            while len(moments) < self.width:
-                moments.append([a * b for a, b in zip(moments[-1], labels)])
+            piece = self._look_up(rows[at : min(end, at + self.piece)], stride)
             for c in racing:
-                self.insert_moments(c.h, c.table, c.column, piece, moments, stride)
+                self._count(c, piece, stride)
+
+    def _look_up(self, rows, stride):
+        """Of some rows: themselves, the times drawn, and their labels or moments of the target."""
+        y, times = self.y, self.times
+        rows = list(rows)
+        drawn = [times[row] for row in rows]
+        if not self.regression:
+            return rows, drawn, [y[row] * stride for row in rows]
+        labels = [y[row] for row in rows]
+        if self.width == 5:  # 11 bits and a sign: their fourth powers still add up exactly
+            labels = [(v >> 5) - 1024 for v in labels]
+        moments = [drawn]
+        while len(moments) < self.width:
+            moments.append([a * b for a, b in zip(moments[-1], labels)])
+        return rows, drawn, moments
+
+    def _count(self, c, piece, stride):
+        """Count what was looked up into one histogram."""
+        rows, drawn, labels = piece
+        if self.regression:
+            self.insert_moments(c.h, c.table, c.column, rows, labels, stride)
+        else:
+            self.insert(c.h, c.table, c.column, rows, labels, drawn)
 
     def _squares(self, rows, start, end):
         """Sum of the squared times drawn of rows start..end.
@@ -1148,6 +1176,10 @@ class Training(Data, Loops):
         threshold of it can do much better.
         """
         n = end - start
+        left = self.budget.left()
+        if n <= GROUP_ROWS and self.splitter != "mab-paper":
+            if left is None or self._wanted * self.max_features <= left:  # not short
+                return (yield from self._race_small(rows, start, end, rng, features))
         racing, stride = self._contenders(rows, start, end, rng, features)
         if not racing:
             return None
@@ -1156,7 +1188,6 @@ class Training(Data, Loops):
         criterion = self.criterion
         batch = n
         most = n
-        left = self.budget.left()
         if self.splitter == "mab":
             wanted = self._wanted * len(racing)
             if left is not None and wanted > left:  # short: every race gets its part
@@ -1214,6 +1245,32 @@ class Training(Data, Loops):
                     break
             batch = max(BATCH, seen >> 1)
         return self._split(lead, stride, total, rest)
+
+    def _race_small(self, rows, start, end, rng, features):
+        """Find the split of a small node: count all of it, one feature after the other.
+
+        The first feature that parts the classes for good ends the race: nothing can beat it.
+        """
+        n = end - start
+        criterion = self.criterion
+        stride = self.most_bins + 1
+        piece = self._look_up(rows[start:end], stride)
+        best = None
+        for c in self._drawn(rows, start, end, rng, features):
+            if not self.budget.take(n, 1):
+                break
+            c.h = [0] * (stride * self.width)
+            self._count(c, piece, stride)
+            yield self
+            total = self._total(c, stride)
+            c.best = self.best_arm(
+                criterion, c.h, c.bins, stride, c.equal, total, self.min_samples_leaf
+            )
+            if c.best and (best is None or c.best[0] > best.best[0]):
+                best = c
+                if n == 2 or c.best[0] >= criterion.perfect(total):
+                    break
+        return best and self._split(best, stride, total, 0.0)
 
     def _best_arms(self, racing, stride, total, least):
         """Note the best arm of every racing feature."""
@@ -1419,7 +1476,7 @@ class Training(Data, Loops):
         rng = Rng(self.seed, index + 1)
         size = self._draw_rows(rng)
         rows = self.rows
-        features = self.features[:]
+        key = rng.next()
         tree.add(0, size, 0)
         self._wanted = self._demand(size, 0)  # rows, by all races that are still to come
         raced = waiting = 0
@@ -1428,7 +1485,9 @@ class Training(Data, Loops):
             while raced < len(tree.feature):
                 start, end, depth = tree.start[raced], tree.end[raced], tree.depth[raced]
                 if self._may_split(rows, start, end, depth):
-                    split = yield from self._race(rows, start, end, rng, features)
+                    # Each node has its own random stream: the order of growth changes nothing.
+                    rng = Rng(key ^ start, end)
+                    split = yield from self._race(rows, start, end, rng, self.features[:])
                     if split and split.gain * (end - start) / size >= self.min_impurity_decrease:
                         tree.decide(raced, split, self._threshold(split))
                 if tree.waits(raced):  # paid for itself; what lies below it is still to come
@@ -1521,10 +1580,14 @@ class Training(Data, Loops):
         if not tree.feature:  # stopped before it began
             tree.add(0, self._draw_rows(Rng(self.seed, len(self.grown) + 1)), 0)
         size = tree.end[0]
-        for node in range(len(tree.feature)):
+        stack = [0]
+        while stack:  # in preorder
+            node = stack.pop()
             if tree.left[node]:
                 part = (tree.end[node] - tree.start[node]) / size
                 self.importance[tree.feature[node] & FEATURE] += tree.gain[node] * part
+                stack.append(tree.right[node])
+                stack.append(tree.left[node])
             else:
                 self._leaf(tree, node)
         self.tree = tree.start = tree.end = tree.depth = tree.code = tree.gain = None

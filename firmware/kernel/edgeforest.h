@@ -21,7 +21,7 @@ extern "C" {
 #define EF_BATCH 256
 #define EF_EXACT_BELOW 1000
 #define EF_GROUP_ROWS 64
-#define EF_LOOK_ROWS 1024
+#define EF_LOOK_ROWS 256
 #define EF_PAPER_BATCH 1000
 #define EF_RACE_ROWS 512
 #define EF_LEAST_ROWS 64
@@ -117,12 +117,13 @@ typedef struct {
     uint32_t seed, scale, mask;
     uint8_t criterion, splitter;
     uint8_t extra, bootstrap, raw;
+    uint8_t row_major; /* all columns are codes, and the codes of a row lie side by side */
 } ef_task;
 
 typedef struct {
     uint32_t start, end; /* its rows */
     uint32_t left;       /* 0: not split */
-    uint32_t right;      /* of a leaf: one more than the place of its votes */
+    uint32_t right;
     float threshold, gain;
     uint16_t depth, feature;
     uint8_t code;
@@ -143,23 +144,28 @@ typedef struct {
     int64_t left;   /* insertions that it may still make; -1: any number */
     ef_poll poll;   /* or NULL */
     void *context;
+    uint8_t limited; /* whether poll may say EF_LATE */
 
     int64_t size; /* rows drawn, each once */
     int64_t n_nodes, raced, waiting, leaves, wanted;
     int64_t insertions, rounds, rows_read;
     ef_rng rng;
+    uint32_t key, small;
     uint32_t *rows;
     uint8_t *times8; /* how often a row was drawn: one of the two, or none (all once) */
     uint16_t *times16;
     uint8_t *flags;
     uint16_t *features;
+    uint16_t *numbers, *map; /* of the classes that a small node has */
+    int32_t width;           /* how many those are */
     ef_contender *contenders;
     uint32_t *racing;
     void *cells; /* int32_t, or int64_t of a regression */
+    size_t most_cells; /* of one histogram */
     int64_t *sums; /* seven vectors of `width` */
     double *influences; /* four vectors of `width` */
     double *logs;
-    uint8_t begun, stopped, infinite;
+    uint8_t begun, stopped, infinite, free_order;
     int64_t work; /* since the last poll */
 } ef_tree;
 
@@ -181,14 +187,14 @@ typedef enum {
 /* Grow until done, or until about that many more insertions were made. */
 ef_status ef_tree_grow(ef_tree *tree, int64_t insertions);
 
-/* Turn every node that was not split into a leaf; returns how many leaves there are. Adds the
- * gains to `importance`, one for each feature. */
-int64_t ef_tree_close(ef_tree *tree, double *importance);
+/* Turn every node that was not split into a leaf; returns how many leaves there are. */
+int64_t ef_tree_close(ef_tree *tree);
 
 /* Write the closed tree in preorder, as Forest.add_tree does: its nodes will be those from `here`
- * on, its votes those from `votes_here` on. */
+ * on, its votes those from `votes_here` on. Adds the gains to `importance`, by feature. This can be
+ * done once. */
 void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *feature,
-                   float *threshold, uint32_t *right, uint16_t *votes);
+                   float *threshold, uint32_t *right, uint16_t *votes, double *importance);
 
 /* ---- Predicting ---- */
 

@@ -22,15 +22,15 @@ ef_word ef_ask(ef_tree *tree, int64_t work, int every_round)
 
 static size_t aligned(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
-/* The most cells that the histograms of one race can have. */
+/* The most cells that one histogram can have. */
 static size_t most_cells(const ef_task *task)
 {
-    size_t bins = (size_t)task->n_bins + 1, most = bins;
+    size_t most = (size_t)task->n_bins + 1;
     for (int32_t i = 0; i < task->n_usable; i++) {
         size_t kinds = (size_t)task->columns[task->usable[i]].categories + 1;
         most = kinds > most ? kinds : most;
     }
-    return most * (size_t)task->max_features * (size_t)task->width;
+    return most * (size_t)task->width;
 }
 
 static size_t cell_bytes(const ef_task *task)
@@ -48,6 +48,7 @@ static size_t most_rows(const ef_task *task)
 static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
 {
     size_t at = 0, rows = most_rows(task), width = (size_t)task->width;
+    size_t racing = task->max_features > 2 ? (size_t)task->max_features : 2;
 #define PART(field, type, bytes)                                                                   \
     do {                                                                                           \
         if (base)                                                                                  \
@@ -57,10 +58,11 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
     PART(logs, double, task->criterion == EF_ENTROPY ? EF_LOGS * sizeof(double) : 0);
     PART(sums, int64_t, 7 * width * sizeof(int64_t));
     PART(influences, double, 4 * width * sizeof(double));
-    PART(contenders, ef_contender, (size_t)task->max_features * sizeof(ef_contender));
-    PART(cells, void, most_cells(task) * cell_bytes(task));
-    PART(racing, uint32_t, (size_t)task->max_features * sizeof(uint32_t));
+    PART(contenders, ef_contender, racing * sizeof(ef_contender));
+    PART(cells, void, racing * most_cells(task) * cell_bytes(task));
+    PART(racing, uint32_t, racing * sizeof(uint32_t));
     PART(rows, uint32_t, rows * sizeof(uint32_t));
+    PART(numbers, uint16_t, width * sizeof(uint16_t));
     PART(features, uint16_t, (size_t)task->n_usable * sizeof(uint16_t));
     PART(flags, uint8_t, rows);
     if (task->weights)
@@ -78,9 +80,9 @@ void ef_tree_begin(ef_tree *tree, const ef_task *task, uint32_t index, void *wor
     memset(tree, 0, sizeof *tree);
     tree->task = task;
     tree->left = tree->most = -1;
+    tree->most_cells = most_cells(task);
     lay_out(tree, task, workspace);
     ef_rng_begin(&tree->rng, task->seed, index + 1);
-    memcpy(tree->features, task->usable, (size_t)task->n_usable * sizeof *tree->features);
     if (task->criterion == EF_ENTROPY) {
         tree->logs[0] = 0.0;
         for (int i = 1; i < EF_LOGS; i++)
@@ -314,8 +316,14 @@ static void race_next(ef_tree *tree)
     ef_node *node = tree->nodes + tree->raced;
     int64_t start = node->start, end = node->end, n = end - start;
     ef_split split;
-    if (may_split(tree, start, end, node->depth) && ef_race(tree, start, end, &split) &&
-        split.gain * (double)n / (double)tree->size >= task->min_impurity_decrease) {
+    int found = 0;
+    if (may_split(tree, start, end, node->depth)) {
+        /* Each node has its own random stream: the order of growth changes nothing. */
+        ef_rng_begin(&tree->rng, tree->key ^ node->start, node->end);
+        memcpy(tree->features, task->usable, (size_t)task->n_usable * sizeof *tree->features);
+        found = ef_race(tree, start, end, &split);
+    }
+    if (found && split.gain * (double)n / (double)tree->size >= task->min_impurity_decrease) {
         const ef_column *c = task->columns + split.feature;
         node->feature = (uint16_t)(split.feature | (split.equal ? EF_EQUAL : 0) |
                                    (split.missing_left ? EF_MISSING_LEFT : 0));
@@ -328,12 +336,24 @@ static void race_next(ef_tree *tree)
         tree->wanted -= n < EF_RACE_ROWS ? n : EF_RACE_ROWS;
     else
         tree->wanted -= demand(task, n, node->depth);
+    if (tree->free_order && waits(node) && n <= EF_EXACT_BELOW) {
+        node->right = tree->small;
+        tree->small = (uint32_t)tree->raced + 1;
+    }
     tree->raced++;
 }
 
-/* The node to split next: the first that waits, or the one that gains most; -1 if none does. */
+/* The node to split next: the first that waits, or the one that gains most; -1 if none does.
+ *
+ * Without any limit the order does not matter, and small subtrees are finished one by one while
+ * their rows are in the cache: such nodes wait on a stack, linked through `right`. */
 static int64_t next_to_split(ef_tree *tree)
 {
+    if (tree->small) {
+        int64_t node = (int64_t)tree->small - 1;
+        tree->small = tree->nodes[node].right;
+        return node;
+    }
     while (tree->waiting < tree->raced && !waits(tree->nodes + tree->waiting))
         tree->waiting++;
     int64_t node = tree->waiting;
@@ -361,7 +381,10 @@ ef_status ef_tree_grow(ef_tree *tree, int64_t insertions)
         if (tree->room < 1)
             return EF_FULL;
         tree->begun = 1;
+        tree->free_order = tree->left < 0 && tree->most < 0 && !tree->limited &&
+                           task->max_leaf_nodes == (int64_t)task->mask;
         tree->size = draw_rows(tree);
+        tree->key = ef_rng_next(&tree->rng);
         add_node(tree, 0, tree->size, 0);
         tree->wanted = demand(task, tree->size, 0);
         tree->leaves = 1;
@@ -376,11 +399,11 @@ ef_status ef_tree_grow(ef_tree *tree, int64_t insertions)
         }
         if (tree->stopped)
             return EF_STOPPED;
+        if (tree->n_nodes + 2 > tree->room && (tree->most < 0 || tree->room < tree->most))
+            return EF_FULL;
         int64_t place = next_to_split(tree);
         if (place < 0 || (tree->most >= 0 && tree->n_nodes + 2 > tree->most))
             return EF_DONE;
-        if (tree->n_nodes + 2 > tree->room)
-            return EF_FULL;
         ef_node *node = tree->nodes + place;
         int64_t start = node->start, end = node->end, n = end - start;
         int64_t below = demand(task, n, node->depth) - (n < EF_RACE_ROWS ? n : EF_RACE_ROWS);
@@ -403,7 +426,7 @@ ef_status ef_tree_grow(ef_tree *tree, int64_t insertions)
 
 /* ---- Leaves and preorder ---- */
 
-int64_t ef_tree_close(ef_tree *tree, double *importance)
+int64_t ef_tree_close(ef_tree *tree)
 {
     int64_t leaves = 0;
     if (tree->n_nodes == 0) { /* stopped before it began */
@@ -412,12 +435,9 @@ int64_t ef_tree_close(ef_tree *tree, double *importance)
     }
     for (int64_t i = 0; i < tree->n_nodes; i++) {
         ef_node *node = tree->nodes + i;
-        if (node->left) {
-            double part = (double)(node->end - node->start) / (double)tree->size;
-            importance[node->feature & EF_FEATURE] += (double)node->gain * part;
-        } else {
+        if (!node->left) {
             node->feature = EF_LEAF;
-            node->right = (uint32_t)++leaves;
+            leaves++;
         }
     }
     return leaves;
@@ -453,34 +473,32 @@ static void write_votes(ef_tree *tree, const ef_node *node, uint16_t *votes)
 }
 
 void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *feature,
-                   float *threshold, uint32_t *right, uint16_t *votes)
+                   float *threshold, uint32_t *right, uint16_t *votes, double *importance)
 {
-    int64_t width = tree->task->criterion == EF_MSE ? 1 : tree->task->width;
-    for (int64_t i = 0; i < tree->n_nodes; i++) {
-        const ef_node *node = tree->nodes + i;
-        if (node->feature == EF_LEAF)
-            write_votes(tree, node, votes + (int64_t)(node->right - 1) * width);
-    }
-    /* Rows are not needed any more: they serve as the stack of (node, parent) that wait. A node
-     * waits there only while the subtree of its sister is written, so that never more wait than
-     * there are rows. */
-    uint32_t *stack = tree->rows;
-    uint32_t at = 0, node = 0, depth = 0;
+    size_t width = tree->task->criterion == EF_MSE ? 1 : (size_t)tree->task->width;
+    /* Of a node that was written, `start` says where: its rows are needed no more. The nodes whose
+     * right child is to come are a stack, linked through `end`. */
+    uint32_t at = 0, leaf = 0, node = 0, above = UINT32_MAX;
     for (;;) {
-        const ef_node *one = tree->nodes + node;
+        ef_node *one = tree->nodes + node;
         feature[at] = one->feature;
         threshold[at] = one->threshold;
-        if (one->feature != EF_LEAF) {
-            stack[depth++] = at;       /* whose right child is to come ... */
-            right[at++] = one->right;  /* ... and which node that is, until then */
+        if (one->left) {
+            double part = (double)(one->end - one->start) / (double)tree->size;
+            importance[one->feature & EF_FEATURE] += (double)one->gain * part;
+            one->start = at++;
+            one->end = above;
+            above = node;
             node = one->left;
             continue;
         }
-        right[at++] = votes_here + one->right - 1;
-        if (depth == 0)
+        write_votes(tree, one, votes + leaf * width);
+        right[at++] = votes_here + leaf++;
+        if (above == UINT32_MAX)
             return;
-        uint32_t parent = stack[--depth];
-        node = right[parent];
-        right[parent] = here + at;
+        one = tree->nodes + above;
+        above = one->end;
+        right[one->start] = here + at;
+        node = one->right;
     }
 }

@@ -17,8 +17,9 @@ struct ef_contender {
     double score, gain, variance;
     uint16_t feature;
     uint8_t bins, equal, found, bin, missing_left;
+    uint8_t head[EF_GROUP_ROWS]; /* codes of the node's first rows */
     uint8_t cuts[256];  /* bin -> highest code in it */
-    uint8_t table[256]; /* code -> bin */
+    uint8_t table[264]; /* code -> bin; some room at the end */
     uint8_t alive[64];  /* arms not yet eliminated, for the paper's race */
 };
 
@@ -28,6 +29,34 @@ typedef struct {
     uint16_t feature;
     uint8_t code, equal, missing_left;
 } ef_split;
+
+/* Of eight bytes in memory, the place of the first that is not zero; and a mask for it. */
+static inline int ef_first_byte(uint64_t x)
+{
+#if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return __builtin_ctzll(x) >> 3;
+#else
+    unsigned char bytes[8];
+    int place = 0;
+    memcpy(bytes, &x, sizeof bytes);
+    while (!bytes[place])
+        place++;
+    return place;
+#endif
+}
+
+static inline uint64_t ef_byte_mask(int place)
+{
+#if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (uint64_t)255 << (8 * place);
+#else
+    unsigned char bytes[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    uint64_t mask;
+    bytes[place] = 255;
+    memcpy(&mask, bytes, sizeof mask);
+    return mask;
+#endif
+}
 
 static inline float ef_value(const ef_column *c, uint32_t row)
 {

@@ -5,7 +5,7 @@
 
 /* Vectors of `width` sums in the workspace. */
 #define TOTAL(tree) ((tree)->sums)
-#define VECTOR(tree, i) ((tree)->sums + (size_t)(i) * (size_t)(tree)->task->width)
+#define VECTOR(tree, i) ((tree)->sums + (size_t)(i) * (size_t)(tree)->width)
 
 static double larger(double a, double b) { return b > a ? b : a; }
 
@@ -19,7 +19,7 @@ static double log_of(const ef_tree *tree, int64_t count)
 /* Add one bin's cells to a vector; returns whether there was anything. */
 static int add_bin(const ef_tree *tree, const ef_contender *c, int bin, int64_t *to)
 {
-    int32_t width = tree->task->width;
+    int32_t width = tree->width;
     size_t at = c->h + (size_t)bin * (size_t)width;
     int64_t some = 0;
     if (tree->task->criterion == EF_MSE) {
@@ -38,15 +38,15 @@ static int add_bin(const ef_tree *tree, const ef_contender *c, int bin, int64_t 
 
 static void clear(const ef_tree *tree, int64_t *to)
 {
-    memset(to, 0, (size_t)tree->task->width * sizeof *to);
+    memset(to, 0, (size_t)tree->width * sizeof *to);
 }
 
-static int64_t size_of(const ef_task *task, const int64_t *cells)
+static int64_t size_of(const ef_tree *tree, const int64_t *cells)
 {
-    if (task->criterion == EF_MSE)
+    if (tree->task->criterion == EF_MSE)
         return cells[0];
     int64_t n = 0;
-    for (int32_t k = 0; k < task->width; k++)
+    for (int32_t k = 0; k < tree->width; k++)
         n += cells[k];
     return n;
 }
@@ -68,7 +68,7 @@ static double mse_impurity(const int64_t *cells)
 static double xlogx(const ef_tree *tree, const int64_t *cells)
 {
     double total = 0.0;
-    for (int32_t k = 0; k < tree->task->width; k++)
+    for (int32_t k = 0; k < tree->width; k++)
         if (cells[k] > 1)
             total += (double)cells[k] * log_of(tree, cells[k]);
     return total;
@@ -79,9 +79,9 @@ static double impurity(const ef_tree *tree, const int64_t *total)
     const ef_task *task = tree->task;
     if (task->criterion == EF_MSE)
         return mse_impurity(total);
-    int64_t n = size_of(task, total);
+    int64_t n = size_of(tree, total);
     if (task->criterion == EF_GINI)
-        return 1.0 - squares_of(total, task->width) / (double)(n * n);
+        return 1.0 - squares_of(total, tree->width) / (double)(n * n);
     return (log_of(tree, n) - xlogx(tree, total) / (double)n) * LOG2E;
 }
 
@@ -96,7 +96,7 @@ static double score_of(ef_tree *tree, const int64_t *left, const int64_t *total,
     }
     if (task->criterion == EF_GINI) {
         int64_t a = 0, b = 0;
-        for (int32_t k = 0; k < task->width; k++) {
+        for (int32_t k = 0; k < tree->width; k++) {
             int64_t r = total[k] - left[k];
             a += left[k] * left[k];
             b += r * r;
@@ -104,7 +104,7 @@ static double score_of(ef_tree *tree, const int64_t *left, const int64_t *total,
         return (double)a / (double)n_left + (double)b / (double)n_right;
     }
     double on_right = 0.0;
-    for (int32_t k = 0; k < task->width; k++) {
+    for (int32_t k = 0; k < tree->width; k++) {
         int64_t c = total[k] - left[k];
         if (c > 1)
             on_right += (double)c * log_of(tree, c);
@@ -124,8 +124,8 @@ static double describe(ef_tree *tree, const int64_t *left, const int64_t *total,
                        double *on_left, double *on_right)
 {
     const ef_task *task = tree->task;
-    int32_t width = task->width;
-    int64_t n = size_of(task, total), n_left = size_of(task, left), n_right = n - n_left;
+    int32_t width = tree->width;
+    int64_t n = size_of(tree, total), n_left = size_of(tree, left), n_right = n - n_left;
     double dn = (double)n, dl = (double)n_left, dr = (double)n_right;
     if (task->criterion == EF_MSE) {
         int64_t right[3];
@@ -181,11 +181,11 @@ static double describe(ef_tree *tree, const int64_t *left, const int64_t *total,
 }
 
 /* Sum over the rows in `cells` of the squared difference of two influences; `two` may be NULL. */
-static double scatter(const ef_task *task, const int64_t *cells, const int64_t *whole,
+static double scatter(const ef_tree *tree, const int64_t *cells, const int64_t *whole,
                       const double *one, const double *two)
 {
     double sum = 0.0;
-    if (task->criterion == EF_MSE) {
+    if (tree->task->criterion == EF_MSE) {
         if (cells[0] == 0)
             return 0.0;
         double n = (double)cells[0], other = two ? *two : 0.0, difference = *one - other;
@@ -193,7 +193,7 @@ static double scatter(const ef_task *task, const int64_t *cells, const int64_t *
                        (*one + other);
         return n * difference * difference * (4.0 * mse_impurity(cells) + aside * aside);
     }
-    for (int32_t k = 0; k < task->width; k++) {
+    for (int32_t k = 0; k < tree->width; k++) {
         double d = two ? one[k] - two[k] : one[k];
         sum += (double)cells[k] * d * d;
     }
@@ -205,7 +205,7 @@ static double paper(const ef_tree *tree, const int64_t *left, const int64_t *tot
                     int64_t n_right, double *variance)
 {
     const ef_task *task = tree->task;
-    int32_t width = task->width;
+    int32_t width = tree->width;
     double n = (double)(n_left + n_right), mean = 0.0, square = 0.0;
     for (int side = 0; side < 2; side++) {
         double n_side = (double)(side ? n_right : n_left);
@@ -276,7 +276,7 @@ static int arms_next(ef_tree *tree, ef_arms *a)
     const ef_contender *c = a->c;
     if (a->again) { /* the same arm with the missing on the left */
         a->again = 0;
-        for (int32_t k = 0; k < tree->task->width; k++)
+        for (int32_t k = 0; k < tree->width; k++)
             a->with[k] = a->left[k] + a->missing[k];
         a->cells = a->with;
         a->missing_left = 1;
@@ -312,7 +312,7 @@ static void left_of(const ef_tree *tree, const ef_contender *c, int t, int missi
 static void best_threshold(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n,
                            int64_t least)
 {
-    int32_t width = tree->task->width;
+    int32_t width = tree->width;
     const int32_t *cells = (const int32_t *)tree->cells + c->h;
     int64_t *left = VECTOR(tree, 1);
     int64_t n_left = 0, a = 0, b = 0;
@@ -359,7 +359,7 @@ static void best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64
     }
     c->found = 0;
     while (arms_next(tree, &a)) {
-        int64_t n_left = size_of(task, a.cells);
+        int64_t n_left = size_of(tree, a.cells);
         if (n_left < least || n - n_left < least)
             continue;
         double score = score_of(tree, a.cells, total, n_left, n - n_left);
@@ -399,8 +399,52 @@ static int code_of(const ef_column *c, double x)
     return low;
 }
 
-/* Training._contender: the bins of feature f from some sorted codes of the node. */
-static void make_bins(ef_tree *tree, ef_contender *c, const uint8_t *codes, int n)
+/* The codes of a node's first rows, in order: which there are, and how many of each. */
+typedef struct {
+    uint8_t codes[EF_GROUP_ROWS + 1]; /* distinct */
+    uint8_t upto[EF_GROUP_ROWS + 1];  /* how many rows have this code or a lower one */
+    int distinct;
+} ef_order;
+
+static void sort_codes(ef_order *o, const uint8_t *codes, int n)
+{
+    uint8_t counts[2][256]; /* two, because a count that was just changed is slow to change again */
+    uint64_t words[32];
+    int upto = 0, distinct = 0;
+    memset(counts, 0, sizeof counts);
+    int i = 0;
+    for (; i + 1 < n; i += 2) {
+        counts[0][codes[i]]++;
+        counts[1][codes[i + 1]]++;
+    }
+    if (i < n)
+        counts[0][codes[i]]++;
+    for (i = 0; i < 256; i++)
+        counts[0][i] = (uint8_t)(counts[0][i] + counts[1][i]);
+    memcpy(words, counts[0], sizeof words);
+    for (int word = 0; word < 32; word++)
+        while (words[word]) { /* the next code that occurs: a byte that is not zero */
+            int code = ef_first_byte(words[word]);
+            words[word] &= ~ef_byte_mask(code);
+            code += 8 * word;
+            upto += counts[0][code];
+            o->codes[distinct] = (uint8_t)code;
+            o->upto[distinct++] = (uint8_t)upto;
+        }
+    o->distinct = distinct;
+}
+
+/* Codes from .. to are in this bin, and perhaps some after them: those are filled in later. */
+static void fill_table(uint8_t *table, int from, int to, int bin)
+{
+    uint64_t pattern = (uint64_t)bin * 0x0101010101010101u;
+    for (; from <= to; from += 8)
+        memcpy(table + from, &pattern, sizeof pattern);
+}
+
+/* Training._contender: the bins of a feature from the codes of the node's first rows. If those are
+ * all rows of the node, only their codes are looked up in the table. */
+static void make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all)
 {
     const ef_task *task = tree->task;
     const ef_column *column = c->column;
@@ -412,11 +456,9 @@ static void make_bins(ef_tree *tree, ef_contender *c, const uint8_t *codes, int 
         return;
     }
     c->equal = 0;
-    while (!task->raw && n > 1 && *codes == 0) {
-        codes++;
-        n--;
-    }
-    int first = codes[0], last = codes[n - 1], bins = task->n_bins, count = 0;
+    int at = !task->raw && o->codes[0] == 0, skipped = at ? o->upto[0] : 0; /* the missing */
+    int first = o->codes[at], last = o->codes[o->distinct - 1];
+    int n = o->upto[o->distinct - 1] - skipped, bins = task->n_bins, count = 0;
     int wanted[256];
     if (task->extra || task->splitter == EF_PAPER) {
         double spots[256];
@@ -432,86 +474,116 @@ static void make_bins(ef_tree *tree, ef_contender *c, const uint8_t *codes, int 
                 wanted[i] = first;
         }
     } else {
+        int whole = n / bins, part = n % bins, j = 0, rest = 0;
         for (int i = 1; i < bins; i++) {
-            int j = i * n / bins;
-            if (j)
-                wanted[count++] = (codes[j - 1] + codes[j]) >> 1;
+            j += whole; /* i * n / bins */
+            rest += part;
+            if (rest >= bins) {
+                rest -= bins;
+                j++;
+            } else if (whole == 0) {
+                continue; /* the same row again */
+            }
+            while (o->upto[at] - skipped < j) /* midway between row j - 1 and row j, in order */
+                at++;
+            int next = o->upto[at] - skipped > j ? o->codes[at] : o->codes[at + 1];
+            wanted[count++] = (o->codes[at] + next) >> 1;
         }
         if (first < last && wanted[0] >= last) { /* few are below the largest, but some */
-            int j = n - 1;
-            while (codes[j] == last)
-                j--;
-            wanted[0] = (codes[j] + last) >> 1;
+            wanted[0] = (o->codes[o->distinct - 2] + last) >> 1;
             count = 1;
         }
     }
-    int before = task->raw ? -1 : 0, bin = 1;
+    int before = task->raw ? -1 : 0, bin = 1, place = 0;
     c->cuts[0] = 0;
     c->table[0] = 0;
+    if (all && !task->raw && o->codes[0] == 0)
+        place = 1;
     for (int i = 0; i < count; i++) {
         int cut = wanted[i];
         if (before < cut && cut < last) {
-            memset(c->table + before + 1, bin, (size_t)(cut - before));
+            if (all)
+                for (; o->codes[place] <= cut; place++)
+                    c->table[o->codes[place]] = (uint8_t)bin;
+            else
+                fill_table(c->table, before + 1, cut, bin);
             c->cuts[bin++] = (uint8_t)cut;
             before = cut;
         }
     }
-    memset(c->table + before + 1, bin, (size_t)(255 - before));
+    if (all)
+        for (; place < o->distinct; place++)
+            c->table[o->codes[place]] = (uint8_t)bin;
+    else
+        fill_table(c->table, before + 1, 255, bin);
     c->cuts[bin] = 255;
     c->bins = (uint8_t)bin;
 }
 
-/* Draw features that vary among the node's first rows; returns how many, sorted by feature. */
-static int contenders(ef_tree *tree, int64_t start, int64_t end)
+/* Draw the next feature that varies among the node's first rows, and give it its bins. `drawn` counts
+ * those that were looked at. Returns 0 when there is none left. */
+static int draw_next(ef_tree *tree, int64_t start, int64_t n, int32_t *drawn, ef_contender *c)
 {
     const ef_task *task = tree->task;
     const uint32_t *rows = tree->rows + start;
-    int64_t n = end - start;
-    int head = n < EF_GROUP_ROWS ? (int)n : EF_GROUP_ROWS, chosen = 0;
+    int head = n < EF_GROUP_ROWS ? (int)n : EF_GROUP_ROWS;
     int64_t look = n < EF_LOOK_ROWS ? n : EF_LOOK_ROWS;
     uint16_t *features = tree->features;
-    uint8_t codes[EF_PIECE], counts[256];
-    for (int32_t i = 0; chosen < task->max_features && i < task->n_usable; i++) {
+    uint8_t *codes = c->head;
+    while (*drawn < task->n_usable) {
+        int32_t i = (*drawn)++;
         int32_t j = i + (int32_t)ef_rng_below(&tree->rng, (uint32_t)(task->n_usable - i));
         uint16_t f = features[j];
         features[j] = features[i];
         features[i] = f;
         const ef_column *column = task->columns + f;
         ef_gather(tree, column, rows, head, codes);
-        int low = 255, high = 0, sorted = head;
-        for (int k = 0; k < head; k++) {
-            low = codes[k] < low ? codes[k] : low;
-            high = codes[k] > high ? codes[k] : high;
-        }
-        if (low == high) { /* the same so far: a rare value may show up further on */
-            int other = low;
-            for (int64_t at = head; at < look && other == low; at += EF_PIECE) {
+        uint8_t low = codes[0], differ = 0;
+        for (int k = 1; k < head; k++)
+            differ = (uint8_t)(differ | (codes[k] ^ low));
+        ef_order order;
+        if (differ) {
+            sort_codes(&order, codes, head);
+        } else { /* the same so far: a rare value may show up further on */
+            uint8_t other = low, more[EF_PIECE];
+            for (int64_t at = head; at < look && !differ; at += EF_PIECE) {
                 int piece = look - at < EF_PIECE ? (int)(look - at) : EF_PIECE;
-                ef_gather(tree, column, rows + at, piece, codes);
-                int differ = 0;
+                ef_gather(tree, column, rows + at, piece, more);
                 for (int k = 0; k < piece; k++)
-                    differ |= codes[k] ^ low;
+                    differ = (uint8_t)(differ | (more[k] ^ low));
                 for (int k = 0; differ && other == low; k++)
-                    other = codes[k];
+                    other = more[k];
             }
-            if (other == low)
+            if (!differ)
                 continue;
-            codes[0] = (uint8_t)(low < other ? low : other);
-            codes[1] = (uint8_t)(low < other ? other : low);
-            sorted = 2;
-        } else {
-            memset(counts, 0, sizeof counts);
-            for (int k = 0; k < head; k++)
-                counts[codes[k]]++;
-            for (int code = low, k = 0; code <= high; code++)
-                for (int times = counts[code]; times; times--)
-                    codes[k++] = (uint8_t)code;
+            order.distinct = 2;
+            order.codes[0] = low < other ? low : other;
+            order.codes[1] = low < other ? other : low;
+            order.upto[0] = 1;
+            order.upto[1] = 2;
         }
-        ef_contender *c = tree->contenders + chosen++;
         c->feature = f;
         c->column = column;
-        make_bins(tree, c, codes, sorted);
+        make_bins(tree, c, &order, n <= head);
+        return 1;
     }
+    return 0;
+}
+
+static void zero_cells(ef_tree *tree, size_t from, size_t count)
+{
+    size_t bytes = tree->task->criterion == EF_MSE ? sizeof(int64_t) : sizeof(int32_t);
+    memset((unsigned char *)tree->cells + from * bytes, 0, count * bytes);
+}
+
+/* All features of a race, in their order; returns how many. */
+static int contenders(ef_tree *tree, int64_t start, int64_t n)
+{
+    int chosen = 0;
+    int32_t drawn = 0;
+    while (chosen < tree->task->max_features &&
+           draw_next(tree, start, n, &drawn, tree->contenders + chosen))
+        chosen++;
     /* In the order of their features. The list is sorted, not the contenders: they are large. */
     uint32_t *racing = tree->racing;
     for (int i = 0; i < chosen; i++) {
@@ -523,43 +595,51 @@ static int contenders(ef_tree *tree, int64_t start, int64_t end)
     size_t cells = 0;
     for (int i = 0; i < chosen; i++) {
         tree->contenders[i].h = cells;
-        cells += (size_t)(tree->contenders[i].bins + 1) * (size_t)task->width;
+        cells += (size_t)(tree->contenders[i].bins + 1) * (size_t)tree->width;
     }
-    memset(tree->cells, 0, cells * (task->criterion == EF_MSE ? sizeof(int64_t) : sizeof(int32_t)));
+    zero_cells(tree, 0, cells);
     return chosen;
 }
 
 /* ---- Counting ---- */
 
 static void count_classes(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
-                          const uint32_t *labels, const uint32_t *times)
+                          const uint32_t *labels, const uint32_t *times, int first)
 {
     const ef_column *column = c->column;
     const uint8_t *table = c->table;
     int32_t *cells = (int32_t *)tree->cells + c->h;
-    uint32_t width = (uint32_t)tree->task->width;
+    uint32_t width = (uint32_t)tree->width;
+    int i = 0;
+    if (first) { /* their codes are at hand */
+        int head = n < EF_GROUP_ROWS ? n : EF_GROUP_ROWS;
+        for (; i < head; i++)
+            cells[table[c->head[i]] * width + labels[i]] += (int32_t)times[i];
+    }
     if (column->type == EF_CODES) {
         const unsigned char *values = column->values;
         ptrdiff_t step = column->step;
-        for (int i = 0; i < n; i++) {
+        for (; i < n; i++) {
             uint32_t bin = table[values[(ptrdiff_t)rows[i] * step]];
             cells[bin * width + labels[i]] += (int32_t)times[i];
         }
         return;
     }
     uint8_t codes[EF_PIECE];
-    ef_gather(tree, column, rows, n, codes);
-    for (int i = 0; i < n; i++)
+    ef_gather(tree, column, rows + i, n - i, codes + i);
+    for (; i < n; i++)
         cells[table[codes[i]] * width + labels[i]] += (int32_t)times[i];
 }
 
 static void count_moments(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
-                          const int64_t *moments)
+                          const int64_t *moments, int first)
 {
-    int32_t width = tree->task->width;
+    int32_t width = tree->width;
     int64_t *cells = (int64_t *)tree->cells + c->h;
     uint8_t codes[EF_PIECE];
-    ef_gather(tree, c->column, rows, n, codes);
+    int head = !first ? 0 : n < EF_GROUP_ROWS ? n : EF_GROUP_ROWS;
+    memcpy(codes, c->head, (size_t)head);
+    ef_gather(tree, c->column, rows + head, n - head, codes + head);
     if (width == 3) {
         for (int i = 0; i < n; i++) {
             int64_t *cell = cells + (size_t)c->table[codes[i]] * 3;
@@ -574,35 +654,90 @@ static void count_moments(ef_tree *tree, const ef_contender *c, const uint32_t *
             cells[c->table[codes[i]] * width + k] += moments[k * EF_PIECE + i];
 }
 
-/* Count rows start .. end into every racing histogram; returns the sum of the squared times. */
-static int64_t insert(ef_tree *tree, int n_racing, int64_t start, int64_t end)
+/* Of some rows: the times drawn, and their labels or moments of the target. */
+typedef struct {
+    uint32_t labels[EF_PIECE], times[EF_PIECE];
+    int64_t moments[5 * EF_PIECE];
+} ef_piece;
+
+/* Look a piece of rows up; returns the sum of the squared times. */
+static int64_t look_up(ef_tree *tree, const uint32_t *rows, int n, ef_piece *piece)
 {
     const ef_task *task = tree->task;
     int64_t squares = 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t label = ef_label(task, rows[i]), times = ef_times(tree, rows[i]);
+        piece->labels[i] = tree->map ? tree->map[label] : label;
+        piece->times[i] = times;
+        squares += (int64_t)times * times;
+    }
+    if (task->criterion == EF_MSE)
+        for (int i = 0; i < n; i++) {
+            int64_t y = piece->labels[i], power = piece->times[i];
+            if (tree->width == 5) /* 11 bits and a sign */
+                y = (y >> 5) - 1024;
+            for (int k = 0; k < tree->width; k++, power *= y)
+                piece->moments[k * EF_PIECE + i] = power;
+        }
+    return squares;
+}
+
+/* Count a piece of rows into one histogram; `first`: those rows whose codes are at hand. */
+static void count(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+                  const ef_piece *piece, int first)
+{
+    if (tree->task->criterion == EF_MSE)
+        count_moments(tree, c, rows, n, piece->moments, first);
+    else
+        count_classes(tree, c, rows, n, piece->labels, piece->times, first);
+}
+
+/* Count a piece of rows into every racing histogram, row by row: codes of a row lie side by side,
+ * and no histogram is written to twice in a row. */
+static void count_rows(ef_tree *tree, int n_racing, const uint32_t *rows, int n,
+                       const ef_piece *piece)
+{
+    struct {
+        const unsigned char *values;
+        const uint8_t *table;
+        int32_t *cells;
+    } lanes[EF_PIECE];
+    uint32_t width = (uint32_t)tree->width;
+    ptrdiff_t step = tree->task->columns[0].step;
+    for (int from = 0; from < n_racing; from += EF_PIECE) {
+        int many = n_racing - from < EF_PIECE ? n_racing - from : EF_PIECE;
+        for (int j = 0; j < many; j++) {
+            const ef_contender *c = tree->contenders + tree->racing[from + j];
+            lanes[j].values = c->column->values;
+            lanes[j].table = c->table;
+            lanes[j].cells = (int32_t *)tree->cells + c->h;
+        }
+        for (int i = 0; i < n; i++) {
+            ptrdiff_t row = (ptrdiff_t)rows[i] * step;
+            uint32_t label = piece->labels[i];
+            int32_t times = (int32_t)piece->times[i];
+            for (int j = 0; j < many; j++)
+                lanes[j].cells[lanes[j].table[lanes[j].values[row]] * width + label] += times;
+        }
+    }
+}
+
+/* Count rows start .. end into every racing histogram; returns the sum of the squared times. */
+static int64_t insert(ef_tree *tree, int n_racing, int64_t start, int64_t end, int first)
+{
+    int64_t squares = 0;
+    ef_piece piece;
+    int by_rows = tree->task->row_major && tree->task->criterion != EF_MSE;
     for (int64_t at = start; at < end; at += EF_PIECE) {
         const uint32_t *rows = tree->rows + at;
         int n = end - at < EF_PIECE ? (int)(end - at) : EF_PIECE;
-        uint32_t labels[EF_PIECE], times[EF_PIECE];
-        for (int i = 0; i < n; i++) {
-            labels[i] = ef_label(task, rows[i]);
-            times[i] = ef_times(tree, rows[i]);
-            squares += (int64_t)times[i] * times[i];
-        }
-        if (task->criterion != EF_MSE) {
+        squares += look_up(tree, rows, n, &piece);
+        if (by_rows)
+            count_rows(tree, n_racing, rows, n, &piece);
+        else
             for (int j = 0; j < n_racing; j++)
-                count_classes(tree, tree->contenders + tree->racing[j], rows, n, labels, times);
-        } else {
-            int64_t moments[5 * EF_PIECE];
-            for (int i = 0; i < n; i++) {
-                int64_t y = labels[i], power = times[i];
-                if (task->width == 5) /* 11 bits and a sign */
-                    y = (y >> 5) - 1024;
-                for (int k = 0; k < task->width; k++, power *= y)
-                    moments[k * EF_PIECE + i] = power;
-            }
-            for (int j = 0; j < n_racing; j++)
-                count_moments(tree, tree->contenders + tree->racing[j], rows, n, moments);
-        }
+                count(tree, tree->contenders + tree->racing[j], rows, n, &piece,
+                      first && at == start);
         if (ef_ask(tree, (int64_t)n * n_racing, 0) == EF_STOP)
             break;
     }
@@ -636,17 +771,16 @@ static void total_of(ef_tree *tree, const ef_contender *c)
 
 static void judge(ef_tree *tree, ef_contender *c, double rest)
 {
-    const ef_task *task = tree->task;
     const int64_t *total = TOTAL(tree);
     int64_t *left = VECTOR(tree, 1), *right = VECTOR(tree, 2);
-    double *on_left = tree->influences, *on_right = tree->influences + task->width;
-    double size = (double)size_of(task, total), bias;
+    double *on_left = tree->influences, *on_right = tree->influences + tree->width;
+    double size = (double)size_of(tree, total), bias;
     left_of(tree, c, c->bin, c->missing_left, left);
     double gain = describe(tree, left, total, &bias, on_left, on_right);
-    for (int32_t k = 0; k < task->width; k++)
+    for (int32_t k = 0; k < tree->width; k++)
         right[k] = total[k] - left[k];
-    double sum = scatter(task, left, total, on_left, NULL);
-    sum += scatter(task, right, total, on_right, NULL);
+    double sum = scatter(tree, left, total, on_left, NULL);
+    sum += scatter(tree, right, total, on_right, NULL);
     c->gain = gain - bias * rest;
     c->variance = larger(0.0, sum / size - gain * gain) * rest;
 }
@@ -655,13 +789,13 @@ static void judge(ef_tree *tree, ef_contender *c, double rest)
 static int better_threshold(ef_tree *tree, const ef_contender *c, double rest, double slack)
 {
     const ef_task *task = tree->task;
-    int32_t width = task->width;
+    int32_t width = tree->width;
     const int64_t *total = TOTAL(tree);
     int64_t *left = VECTOR(tree, 1), *with = VECTOR(tree, 2), *missing = VECTOR(tree, 3);
     int64_t *best = VECTOR(tree, 4), *both = VECTOR(tree, 5), *cells = VECTOR(tree, 6);
     double *on_left = tree->influences, *on_right = on_left + width;
     double *lead_left = on_right + width, *lead_right = lead_left + width;
-    int64_t n = size_of(task, total);
+    int64_t n = size_of(tree, total);
     double size = (double)n, bias;
     double far = 2.0 * task->z * sqrt(c->variance);
     left_of(tree, c, c->bin, c->missing_left, best);
@@ -669,7 +803,7 @@ static int better_threshold(ef_tree *tree, const ef_contender *c, double rest, d
     ef_arms a;
     arms_begin(tree, &a, c, left, with, missing);
     while (arms_next(tree, &a)) {
-        int64_t n_left = size_of(task, a.cells);
+        int64_t n_left = size_of(tree, a.cells);
         if (n_left == 0 || n_left == n || (a.t == c->bin && a.missing_left == c->missing_left))
             continue;
         double gap = score_of(tree, a.cells, total, n_left, n - n_left) - c->score;
@@ -679,16 +813,16 @@ static int better_threshold(ef_tree *tree, const ef_contender *c, double rest, d
         /* The four groups of rows by the side that each arm sends them to. */
         int t = c->equal && a.t != c->bin ? 0 : a.t;
         left_of(tree, c, t < c->bin ? t : c->bin, a.missing_left && c->missing_left, both);
-        double sum = scatter(task, both, total, on_left, lead_left);
+        double sum = scatter(tree, both, total, on_left, lead_left);
         for (int32_t k = 0; k < width; k++)
             cells[k] = a.cells[k] - both[k];
-        sum += scatter(task, cells, total, on_left, lead_right);
+        sum += scatter(tree, cells, total, on_left, lead_right);
         for (int32_t k = 0; k < width; k++)
             cells[k] = best[k] - both[k];
-        sum += scatter(task, cells, total, on_right, lead_left);
+        sum += scatter(tree, cells, total, on_right, lead_left);
         for (int32_t k = 0; k < width; k++)
             cells[k] = total[k] - a.cells[k] - cells[k];
-        sum += scatter(task, cells, total, on_right, lead_right);
+        sum += scatter(tree, cells, total, on_right, lead_right);
         gap = other - gain;
         double variance = larger(0.0, sum / size - gap * gap) * rest;
         if (gap + task->z * sqrt(variance) > slack)
@@ -705,13 +839,13 @@ static int decide(ef_tree *tree, const ef_contender *lead, double rest, ef_split
     double bias;
     left_of(tree, lead, lead->bin, lead->missing_left, left);
     double gain = describe(tree, left, total, &bias, tree->influences,
-                           tree->influences + task->width);
+                           tree->influences + tree->width);
     gain = larger(0.0, gain - bias * rest);
     split->missing_left = lead->missing_left;
     clear(tree, missing);
     if (!add_bin(tree, lead, 0, missing)) /* none seen missing: such a row joins the larger side */
-        split->missing_left = task->raw || 2 * size_of(task, left) > size_of(task, total);
-    if (task->width == 5 && task->criterion == EF_MSE)
+        split->missing_left = task->raw || 2 * size_of(tree, left) > size_of(tree, total);
+    if (tree->width == 5 && task->criterion == EF_MSE)
         gain *= 1024.0; /* back to squared levels */
     split->feature = lead->feature;
     split->code = lead->cuts[lead->bin];
@@ -748,13 +882,14 @@ static int race_paper(ef_tree *tree, int n_racing, int64_t start, int64_t n, ef_
                                n_racing);
         if (granted <= 0)
             break;
-        squares += insert(tree, n_racing, start + seen, start + seen + granted);
+        squares += insert(tree, n_racing, start + seen, start + seen + granted,
+                              seen == 0);
         seen += granted;
         if (tree->stopped)
             return 0;
         total_of(tree, tree->contenders + tree->racing[0]);
         int64_t least = (task->min_samples_leaf * seen + n - 1) / n;
-        int64_t size = size_of(task, total);
+        int64_t size = size_of(tree, total);
         least = least < 1 ? 1 : least;
         rest = (double)(n - seen) / (double)(n > 1 ? n - 1 : 1) * (double)squares /
                (double)(size * size);
@@ -770,7 +905,7 @@ static int race_paper(ef_tree *tree, int n_racing, int64_t start, int64_t n, ef_
                 ef_arms a;
                 arms_begin(tree, &a, c, left, with, missing);
                 while (arms_next(tree, &a)) {
-                    int64_t n_left = size_of(task, a.cells);
+                    int64_t n_left = size_of(tree, a.cells);
                     int key = 2 * a.t + a.missing_left;
                     if (n_left < least || size - n_left < least)
                         continue;
@@ -821,12 +956,75 @@ static int race_paper(ef_tree *tree, int n_racing, int64_t start, int64_t n, ef_
     return winner ? decide(tree, winner, rest, split) : 0;
 }
 
+/* Training._race_small: count all of a small node, one feature after the other. */
+static int race_small(ef_tree *tree, int64_t start, int64_t n, ef_split *split)
+{
+    const ef_task *task = tree->task;
+    const uint32_t *rows = tree->rows + start;
+    ef_contender *best = NULL, *c = tree->contenders, *other = tree->contenders + 1;
+    int32_t drawn = 0, chosen = 0;
+    int64_t *total = TOTAL(tree), size;
+    ef_piece piece;
+    look_up(tree, rows, (int)n, &piece);
+    clear(tree, total);
+    for (int i = 0; i < n; i++)
+        if (task->criterion == EF_MSE)
+            for (int k = 0; k < tree->width; k++)
+                total[k] += piece.moments[k * EF_PIECE + i];
+        else
+            total[piece.labels[i]] += piece.times[i];
+    size = size_of(tree, total);
+    double perfect = task->criterion == EF_GINI ? (double)size
+                     : task->criterion == EF_ENTROPY ? 0.0 : HUGE_VAL;
+    while (chosen++ < task->max_features && draw_next(tree, start, n, &drawn, c)) {
+        if (take(tree, n, 1) <= 0)
+            break;
+        c->h = c == tree->contenders ? 0 : tree->most_cells;
+        zero_cells(tree, c->h, (size_t)(c->bins + 1) * (size_t)tree->width);
+        count(tree, c, rows, (int)n, &piece, 1);
+        best_arm(tree, c, total, size, task->min_samples_leaf);
+        if (c->found && (!best || c->score > best->score)) {
+            ef_contender *free = best ? best : other;
+            best = c;
+            c = free;
+            if (n == 2 || best->score >= perfect)
+                break;
+        }
+    }
+    tree->work += n * chosen;
+    return best ? decide(tree, best, 0.0, split) : 0;
+}
+
+/* Classes that a node has no row of take no part: number those that it has. */
+static void number_classes(ef_tree *tree, int64_t start, int64_t end)
+{
+    const ef_task *task = tree->task;
+    tree->width = task->width;
+    tree->map = NULL;
+    if (task->criterion == EF_MSE || task->width < 3 || end - start > EF_EXACT_BELOW)
+        return;
+    uint16_t *map = tree->numbers;
+    memset(map, 255, (size_t)task->width * sizeof *map);
+    for (int64_t i = start; i < end; i++)
+        map[ef_label(task, tree->rows[i])] = 0;
+    int32_t width = 0;
+    for (int32_t k = 0; k < task->width; k++) /* in order: sums of floats depend on it */
+        if (map[k] == 0)
+            map[k] = (uint16_t)width++;
+    tree->width = width;
+    tree->map = map;
+}
+
 int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
 {
     const ef_task *task = tree->task;
     int64_t n = end - start, batch = n, most = n, seen = 0, squares = 0;
     double rest;
-    int n_racing = contenders(tree, start, end);
+    number_classes(tree, start, end);
+    if (n <= EF_GROUP_ROWS && task->splitter != EF_PAPER &&
+        (tree->left < 0 || tree->wanted * task->max_features <= tree->left))
+        return race_small(tree, start, n, split);
+    int n_racing = contenders(tree, start, n);
     if (n_racing == 0)
         return 0;
     if (task->splitter == EF_PAPER)
@@ -847,7 +1045,8 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
     for (;;) {
         int64_t granted = take(tree, batch < most - seen ? batch : most - seen, n_racing);
         if (granted > 0) {
-            squares += insert(tree, n_racing, start + seen, start + seen + granted);
+            squares += insert(tree, n_racing, start + seen, start + seen + granted,
+                              seen == 0);
             seen += granted;
             if (tree->stopped)
                 return 0;
@@ -855,7 +1054,7 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
             return 0;
         }
         total_of(tree, tree->contenders + tree->racing[0]);
-        int64_t size = size_of(task, total);
+        int64_t size = size_of(tree, total);
         rest = 0.0;
         if (seen < n)
             rest = (double)(n - seen) / (double)(n - 1) * (double)squares / (double)(size * size);
