@@ -26,7 +26,7 @@ BLOCK = 8192  # rows that are encoded or predicted at once: they stay in the cac
 CELLS = 4096  # of the grid that finds codes
 CROWD = 4  # bounds in one cell of it from which on a binary search is quicker
 CHUNK = 4096  # random numbers made at once
-FEW = 12  # rows of a node, below which lists are quicker than arrays
+FEW = 6  # rows of a node, below which lists are quicker than arrays
 PIECE = 1024  # rows at once on a board, whose memory is short
 LOGS = 65536  # counts whose logarithms are kept
 WHOLE = 65536  # codes of whole rows that are looked at to draw features
@@ -447,7 +447,7 @@ class NumpyTraining(core_pure.Training):
         places = np.multiply(features, self.per_feature)[:, None] + rows * self.per_row
         return self.flat.take(places)
 
-    def _contenders(self, rows, start, end, rng, features):
+    def _contenders(self, rows, start, end, rng, features, few=0):
         # Look at whole rows, as many as are quick to read; at more only where need be.
         look = max(core_pure.GROUP_ROWS, min(core_pure.LOOK_ROWS, WHOLE // self.m))
         block = self.codes[rows[start : min(end, start + look)]]
@@ -472,7 +472,7 @@ class NumpyTraining(core_pure.Training):
                     unsure.append(f)
                     left *= not spread
                 elif spread:
-                    chosen[f] = self._contender(f, _placing(block[:, f]), rng)
+                    chosen[f] = self._contender(f, _placing(block[:, f]), [], rng)
                 else:
                     chosen[f] = None
             if unsure and len(more):  # the same so far: a rare value may show up further on
@@ -483,7 +483,7 @@ class NumpyTraining(core_pure.Training):
                     if differs[k, at[k]]:
                         chosen[f] = sorted([int(block[0, f]), int(codes[k, at[k]])])
                         if spread:
-                            chosen[f] = self._contender(f, chosen[f], rng)
+                            chosen[f] = self._contender(f, chosen[f], [], rng)
         if not chosen:
             return [], 1
         names = sorted(chosen)
@@ -493,7 +493,7 @@ class NumpyTraining(core_pure.Training):
                 if not chosen[f].equal:
                     tables[k] = np.frombuffer(chosen[f].table, np.uint8)
         else:
-            tables = self._tables(block.T[names], [chosen[f] for f in names])
+            tables = self._tables(block.T[names], [chosen[f] for f in names], few)
         bins = tables[:, 255].tolist()
         equal = [self.categories[f] is not None for f in names]
         for k, f in enumerate(names):
@@ -510,7 +510,7 @@ class NumpyTraining(core_pure.Training):
         if n < FEW:
             return (yield from core_pure.Training._race_small(self, rows, start, end, rng, features))
         # All features at once, though the first ones may turn out to be enough.
-        racing, stride = self._contenders(rows, start, end, rng, features)
+        racing, stride = self._contenders(rows, start, end, rng, features, self.n_bins - 1)
         best = total = None
         if racing:
             self._insert(racing, stride, rows, start, end)
@@ -525,28 +525,44 @@ class NumpyTraining(core_pure.Training):
                 best = c
                 if n == 2 or c.best[0] >= self.criterion.perfect(total):
                     break
-        return best and self._split(best, stride, total, 0.0)
+        if best is None:
+            return None
+        split = self._split(best, stride, total, 0.0)
+        if not best.equal and self.kind != "extra-trees":
+            codes = np.asarray(self.columns[split.feature])[rows[start:end]]
+            codes = codes[codes > split.code]
+            if len(codes):
+                split.code = (split.code + int(codes.min())) >> 1
+        return split
 
-    def _tables(self, codes, known):
-        """Tables from code to bin, of equal mass, for features with these codes."""
-        count = len(codes)
-        bins = self.n_bins
+    def _tables(self, codes, known, few):
+        """Tables from code to bin for features with these codes in the node's first rows.
+
+        Bins are of equal mass, or else bounded by the codes of the first `few` rows.
+        """
         before = -1 if self.raw else 0
         heads = codes[:, : core_pure.GROUP_ROWS].astype(np.int16)
-        heads.sort(axis=1)
-        size = heads.shape[1]
-        zeros = 0 if self.raw else (heads == 0).sum(axis=1)[:, None]
-        spots = self.steps * (size - zeros) // bins
-        at = spots + (zeros + np.arange(0, count * size, size)[:, None])
+        count, size = heads.shape
+        bins = min(self.n_bins, size + 1) if few else self.n_bins
         edges = np.empty((count, bins + 1), np.int16)  # the highest codes of the bins
-        wanted = edges[:, 1:bins]
-        np.add(heads.take(at, mode="clip"), heads.take(at - 1, mode="clip"), out=wanted)
-        wanted >>= 1
-        np.putmask(wanted, wanted >= heads[:, -1:], 255)
-        if spots.min() == 0:
-            wanted[np.broadcast_to(spots == 0, wanted.shape)] = before
         edges[:, 0] = before
         edges[:, bins] = 255
+        wanted = edges[:, 1:bins]
+        if few:
+            wanted[:] = heads[:, : bins - 1]
+            wanted.sort(axis=1)
+            last = heads.max(axis=1)[:, None]
+        else:
+            heads.sort(axis=1)
+            last = heads[:, -1:]
+            zeros = 0 if self.raw else (heads == 0).sum(axis=1)[:, None]
+            spots = self.steps * (size - zeros) // bins
+            at = spots + (zeros + np.arange(0, count * size, size)[:, None])
+            np.add(heads.take(at, mode="clip"), heads.take(at - 1, mode="clip"), out=wanted)
+            wanted >>= 1
+            if spots.min() == 0:
+                wanted[np.broadcast_to(spots == 0, wanted.shape)] = before
+        np.putmask(wanted, wanted >= last, 255)
         lengths = edges[:, 1:] - edges[:, :-1]
         ids = (lengths > 0).cumsum(axis=1, dtype=np.uint8)
         # One bin only: what varied further on only, or where few are below the largest, but some.
@@ -554,7 +570,7 @@ class NumpyTraining(core_pure.Training):
             placing = known[k] or _placing(codes[k])
             low = placing[-1 - placing.count(placing[-1])]
             if low > before:
-                cut = (low + placing[-1]) >> 1
+                cut = low if few else (low + placing[-1]) >> 1
                 lengths[k] = 0
                 lengths[k, 0], lengths[k, -1] = cut - before, 255 - cut
                 ids[k, -1] = 2

@@ -1056,8 +1056,11 @@ class Training(Data, Loops):
 
     # ---- The race
 
-    def _drawn(self, rows, start, end, rng, features):
-        """Draw features that vary among the node's first rows, one by one, each with its bins."""
+    def _drawn(self, rows, start, end, rng, features, few=0):
+        """Draw features that vary among the node's first rows, one by one, each with its bins.
+
+        Bins are of equal mass, or else bounded by the codes of the first `few` rows.
+        """
         head = rows[start : min(end, start + GROUP_ROWS)]
         chosen = i = 0
         while chosen < self.max_features and i < len(features):
@@ -1066,6 +1069,7 @@ class Training(Data, Loops):
             column = self.columns[features[i]]
             _tidy()
             codes = [column[row] for row in head]
+            at_hand = codes[:few]
             codes.sort()
             if codes[0] == codes[-1]:  # the same so far: a rare value may show up further on
                 for at in range(start + GROUP_ROWS, min(end, start + LOOK_ROWS)):
@@ -1074,7 +1078,7 @@ class Training(Data, Loops):
                         break
             if codes[0] != codes[-1]:
                 chosen += 1
-                yield self._contender(features[i], codes, rng)
+                yield self._contender(features[i], codes, at_hand, rng)
             i += 1
 
     def _contenders(self, rows, start, end, rng, features):
@@ -1086,7 +1090,8 @@ class Training(Data, Loops):
             c.h = [0] * (stride * self.width)
         return chosen, stride
 
-    def _contender(self, f, codes, rng):
+    def _contender(self, f, codes, few, rng):
+        """A feature with its bins, from the sorted codes of the node's first rows, or a few codes."""
         if self.categories[f] is not None:
             cuts = range(len(self.categories[f]) + 1)
             return Contender(f, self.columns[f], cuts, cuts, True)
@@ -1103,6 +1108,10 @@ class Training(Data, Loops):
             else:  # equally spaced
                 spots = [low + span * i / bins for i in range(1, bins)]
             wanted = [int(x) if raw else max(code_of(x, bounds), first) for x in spots]
+        elif few:
+            wanted = sorted(set([c for c in few if first <= c < last]))
+            if not wanted:
+                wanted = present[-1 - present.count(last) :][:1]
         else:  # of equal mass, midway between two neighbours
             n = len(present)
             spots = [i * n // bins for i in range(1, bins)]
@@ -1256,7 +1265,7 @@ class Training(Data, Loops):
         stride = self.most_bins + 1
         piece = self._look_up(rows[start:end], stride)
         best = None
-        for c in self._drawn(rows, start, end, rng, features):
+        for c in self._drawn(rows, start, end, rng, features, self.n_bins - 1):
             if not self.budget.take(n, 1):
                 break
             c.h = [0] * (stride * self.width)
@@ -1270,7 +1279,15 @@ class Training(Data, Loops):
                 best = c
                 if n == 2 or c.best[0] >= criterion.perfect(total):
                     break
-        return best and self._split(best, stride, total, 0.0)
+        if best is None:
+            return None
+        split = self._split(best, stride, total, 0.0)
+        if not best.equal and self.kind != "extra-trees":  # midway to the next code in the node
+            above = [best.column[row] for row in rows[start:end]]
+            above = [code for code in above if code > split.code]
+            if above:
+                split.code = (split.code + min(above)) >> 1
+        return split
 
     def _best_arms(self, racing, stride, total, least):
         """Note the best arm of every racing feature."""

@@ -443,8 +443,9 @@ static void fill_table(uint8_t *table, int from, int to, int bin)
 }
 
 /* Training._contender: the bins of a feature from the codes of the node's first rows. If those are
- * all rows of the node, only their codes are looked up in the table. */
-static void make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all)
+ * all rows of the node, only their codes are looked up in the table. Bins are of equal mass, or else
+ * bounded by the codes of the first `few` rows. */
+static void make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int few)
 {
     const ef_task *task = tree->task;
     const ef_column *column = c->column;
@@ -473,6 +474,16 @@ static void make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all
             if (!task->raw && wanted[i] < first)
                 wanted[i] = first;
         }
+    } else if (few) {
+        uint8_t seen[256];
+        memset(seen, 0, sizeof seen);
+        for (int i = 0; i < few; i++)
+            seen[c->head[i]] = 1;
+        for (int i = at; i < o->distinct - 1; i++)
+            if (seen[o->codes[i]])
+                wanted[count++] = o->codes[i];
+        if (count == 0 && first < last)
+            wanted[count++] = o->codes[o->distinct - 2];
     } else {
         int whole = n / bins, part = n % bins, j = 0, rest = 0;
         for (int i = 1; i < bins; i++) {
@@ -522,7 +533,8 @@ static void make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all
 
 /* Draw the next feature that varies among the node's first rows, and give it its bins. `drawn` counts
  * those that were looked at. Returns 0 when there is none left. */
-static int draw_next(ef_tree *tree, int64_t start, int64_t n, int32_t *drawn, ef_contender *c)
+static int draw_next(ef_tree *tree, int64_t start, int64_t n, int few, int32_t *drawn,
+                     ef_contender *c)
 {
     const ef_task *task = tree->task;
     const uint32_t *rows = tree->rows + start;
@@ -564,7 +576,7 @@ static int draw_next(ef_tree *tree, int64_t start, int64_t n, int32_t *drawn, ef
         }
         c->feature = f;
         c->column = column;
-        make_bins(tree, c, &order, n <= head);
+        make_bins(tree, c, &order, n <= head, few);
         return 1;
     }
     return 0;
@@ -582,7 +594,7 @@ static int contenders(ef_tree *tree, int64_t start, int64_t n)
     int chosen = 0;
     int32_t drawn = 0;
     while (chosen < tree->task->max_features &&
-           draw_next(tree, start, n, &drawn, tree->contenders + chosen))
+           draw_next(tree, start, n, 0, &drawn, tree->contenders + chosen))
         chosen++;
     /* In the order of their features. The list is sorted, not the contenders: they are large. */
     uint32_t *racing = tree->racing;
@@ -976,7 +988,8 @@ static int race_small(ef_tree *tree, int64_t start, int64_t n, ef_split *split)
     size = size_of(tree, total);
     double perfect = task->criterion == EF_GINI ? (double)size
                      : task->criterion == EF_ENTROPY ? 0.0 : HUGE_VAL;
-    while (chosen++ < task->max_features && draw_next(tree, start, n, &drawn, c)) {
+    int few = task->n_bins - 1 < n ? task->n_bins - 1 : (int)n;
+    while (chosen++ < task->max_features && draw_next(tree, start, n, few, &drawn, c)) {
         if (take(tree, n, 1) <= 0)
             break;
         c->h = c == tree->contenders ? 0 : tree->most_cells;
@@ -992,7 +1005,18 @@ static int race_small(ef_tree *tree, int64_t start, int64_t n, ef_split *split)
         }
     }
     tree->work += n * chosen;
-    return best ? decide(tree, best, 0.0, split) : 0;
+    if (!best)
+        return 0;
+    decide(tree, best, 0.0, split);
+    if (!best->equal && !task->extra) { /* midway to the next code in the node */
+        int next = 256;
+        for (int i = 0; i < n; i++)
+            if (best->head[i] > split->code && best->head[i] < next)
+                next = best->head[i];
+        if (next < 256)
+            split->code = (uint8_t)((split->code + next) >> 1);
+    }
+    return 1;
 }
 
 /* Classes that a node has no row of take no part: number those that it has. */
