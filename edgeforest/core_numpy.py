@@ -368,7 +368,7 @@ class NumpyTraining(core_pure.Training):
         self.y = np.minimum(values, core_pure.LEVELS).astype(np.uint16)
 
     def read_weights(self, sample_weight, class_weight):
-        if _is_numeric(sample_weight):
+        if _is_numeric(sample_weight) and sample_weight.ndim == 1:
             sample_weight = sample_weight.tolist()
         return core_pure.Training.read_weights(self, sample_weight, class_weight)
 
@@ -508,7 +508,9 @@ class NumpyTraining(core_pure.Training):
     def _race_small(self, rows, start, end, rng, features):
         n = end - start
         if n < FEW:
-            return (yield from core_pure.Training._race_small(self, rows, start, end, rng, features))
+            return (
+                yield from core_pure.Training._race_small(self, rows, start, end, rng, features)
+            )
         # All features at once, though the first ones may turn out to be enough.
         racing, stride = self._contenders(rows, start, end, rng, features, self.n_bins - 1)
         best = total = None
@@ -573,7 +575,7 @@ class NumpyTraining(core_pure.Training):
                 cut = low if few else (low + placing[-1]) >> 1
                 lengths[k] = 0
                 lengths[k, 0], lengths[k, -1] = cut - before, 255 - cut
-                ids[k, -1] = 2
+                ids[k, 0], ids[k, -1] = 1, 2
         tables = np.zeros((count, 256), np.uint8)
         tables[:, before + 1 :] = ids.repeat(lengths.ravel()).reshape(count, -1)
         return tables
@@ -788,10 +790,10 @@ class NumpyForest(core_pure.Forest):
         if _is_numeric(rows) and rows.ndim == 2 and rows.shape[1] == self.n_features:
             if not self.all_numbers:
                 rows = rows.tolist()
-        elif not isinstance(rows, (list, tuple)) or len(rows) < 9:
+        elif not isinstance(rows, list):
             return core_pure.Forest._votes(self, rows)
-        if isinstance(rows, (list, tuple)):
-            if not core_pure._is_sequence(rows[0]):
+        if isinstance(rows, list):
+            if len(rows) < 9 or not core_pure._is_sequence(rows[0]):
                 return core_pure.Forest._votes(self, rows)
             values = array("f")
             for row in rows:

@@ -155,6 +155,7 @@ typedef struct {
     uint8_t *times8; /* how often a row was drawn: one of the two, or none (all once) */
     uint16_t *times16;
     uint8_t *flags;
+    uint8_t *small_times;
     uint16_t *features;
     uint16_t *numbers, *map; /* of the classes that a small node has */
     int32_t width;           /* how many those are */

@@ -65,6 +65,8 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
     PART(numbers, uint16_t, width * sizeof(uint16_t));
     PART(features, uint16_t, (size_t)task->n_usable * sizeof(uint16_t));
     PART(flags, uint8_t, rows);
+    PART(small_times, uint8_t,
+         EF_GROUP_ROWS * (width < EF_GROUP_ROWS ? width : (size_t)EF_GROUP_ROWS));
     if (task->weights)
         PART(times16, uint16_t, (size_t)task->n * sizeof(uint16_t));
     else if (task->bootstrap)

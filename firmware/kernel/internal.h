@@ -10,6 +10,14 @@
 #define EF_PIECE 128      /* rows that are gathered at once */
 #define EF_WORK 1000000   /* values looked at between two polls */
 
+#define EF_AHEAD 4 /* rows that are fetched ahead */
+#define EF_LINE 64 /* bytes of a cache line */
+#ifdef __GNUC__
+#define EF_PREFETCH(address) __builtin_prefetch(address)
+#else
+#define EF_PREFETCH(address) (void)(address)
+#endif
+
 /* One feature in a race: its bins, its histogram, its best arm so far. */
 struct ef_contender {
     const ef_column *column;

@@ -531,55 +531,59 @@ static void make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all
     c->bins = (uint8_t)bin;
 }
 
-/* Draw the next feature that varies among the node's first rows, and give it its bins. `drawn` counts
- * those that were looked at. Returns 0 when there is none left. */
-static int draw_next(ef_tree *tree, int64_t start, int64_t n, int few, int32_t *drawn,
+/* Draw the next feature, and the codes of the node's first rows. `drawn` counts those that were
+ * drawn. Returns 0 when there is none left. */
+static int draw_next(ef_tree *tree, const uint32_t *rows, int head, int32_t *drawn,
                      ef_contender *c)
 {
     const ef_task *task = tree->task;
-    const uint32_t *rows = tree->rows + start;
-    int head = n < EF_GROUP_ROWS ? (int)n : EF_GROUP_ROWS;
-    int64_t look = n < EF_LOOK_ROWS ? n : EF_LOOK_ROWS;
+    if (*drawn == task->n_usable)
+        return 0;
     uint16_t *features = tree->features;
-    uint8_t *codes = c->head;
-    while (*drawn < task->n_usable) {
-        int32_t i = (*drawn)++;
-        int32_t j = i + (int32_t)ef_rng_below(&tree->rng, (uint32_t)(task->n_usable - i));
-        uint16_t f = features[j];
-        features[j] = features[i];
-        features[i] = f;
-        const ef_column *column = task->columns + f;
-        ef_gather(tree, column, rows, head, codes);
-        uint8_t low = codes[0], differ = 0;
-        for (int k = 1; k < head; k++)
-            differ = (uint8_t)(differ | (codes[k] ^ low));
-        ef_order order;
-        if (differ) {
-            sort_codes(&order, codes, head);
-        } else { /* the same so far: a rare value may show up further on */
-            uint8_t other = low, more[EF_PIECE];
-            for (int64_t at = head; at < look && !differ; at += EF_PIECE) {
-                int piece = look - at < EF_PIECE ? (int)(look - at) : EF_PIECE;
-                ef_gather(tree, column, rows + at, piece, more);
-                for (int k = 0; k < piece; k++)
-                    differ = (uint8_t)(differ | (more[k] ^ low));
-                for (int k = 0; differ && other == low; k++)
-                    other = more[k];
-            }
-            if (!differ)
-                continue;
-            order.distinct = 2;
-            order.codes[0] = low < other ? low : other;
-            order.codes[1] = low < other ? other : low;
-            order.upto[0] = 1;
-            order.upto[1] = 2;
-        }
-        c->feature = f;
-        c->column = column;
-        make_bins(tree, c, &order, n <= head, few);
+    int32_t i = (*drawn)++;
+    int32_t j = i + (int32_t)ef_rng_below(&tree->rng, (uint32_t)(task->n_usable - i));
+    uint16_t f = features[j];
+    features[j] = features[i];
+    features[i] = f;
+    c->feature = f;
+    c->column = task->columns + f;
+    ef_gather(tree, c->column, rows, head, c->head);
+    return 1;
+}
+
+static int varies(const uint8_t *codes, int n)
+{
+    uint8_t differ = 0;
+    for (int k = 1; k < n; k++)
+        differ = (uint8_t)(differ | (codes[k] ^ codes[0]));
+    return differ != 0;
+}
+
+/* Put the codes of a feature in order, if it varies. If the first rows are all the same, a rare
+ * value may show up further on. */
+static int order_codes(ef_tree *tree, const uint32_t *rows, int head, int64_t look,
+                       const ef_contender *c, ef_order *order)
+{
+    uint8_t low = c->head[0], other = low, more[EF_PIECE];
+    if (varies(c->head, head)) {
+        sort_codes(order, c->head, head);
         return 1;
     }
-    return 0;
+    for (int64_t at = head; at < look && other == low; at += EF_PIECE) {
+        int piece = look - at < EF_PIECE ? (int)(look - at) : EF_PIECE;
+        uint8_t differ = 0;
+        ef_gather(tree, c->column, rows + at, piece, more);
+        for (int k = 0; k < piece; k++)
+            differ = (uint8_t)(differ | (more[k] ^ low));
+        for (int k = 0; differ && other == low; k++)
+            other = more[k];
+    }
+    order->distinct = 2;
+    order->codes[0] = low < other ? low : other;
+    order->codes[1] = low < other ? other : low;
+    order->upto[0] = 1;
+    order->upto[1] = 2;
+    return other != low;
 }
 
 static void zero_cells(ef_tree *tree, size_t from, size_t count)
@@ -591,11 +595,27 @@ static void zero_cells(ef_tree *tree, size_t from, size_t count)
 /* All features of a race, in their order; returns how many. */
 static int contenders(ef_tree *tree, int64_t start, int64_t n)
 {
-    int chosen = 0;
+    const uint32_t *rows = tree->rows + start;
+    int head = n < EF_GROUP_ROWS ? (int)n : EF_GROUP_ROWS, chosen = 0;
+    int64_t look = n < EF_LOOK_ROWS ? n : EF_LOOK_ROWS;
     int32_t drawn = 0;
-    while (chosen < tree->task->max_features &&
-           draw_next(tree, start, n, 0, &drawn, tree->contenders + chosen))
-        chosen++;
+    ef_order order;
+    if (tree->task->row_major && n > EF_EXACT_BELOW) { /* smaller ones are in the cache already */
+        ptrdiff_t step = tree->task->columns[0].step;
+        ptrdiff_t most = EF_LINE * 8 * (ptrdiff_t)tree->task->max_features;
+        for (int i = 0; i < head && step <= most; i++)
+            for (ptrdiff_t at = 0; at < step; at += EF_LINE)
+                EF_PREFETCH(tree->task->columns[0].values + rows[i] * step + at);
+    }
+    while (chosen < tree->task->max_features) {
+        ef_contender *c = tree->contenders + chosen;
+        if (!draw_next(tree, rows, head, &drawn, c))
+            break;
+        if (order_codes(tree, rows, head, look, c, &order)) {
+            make_bins(tree, c, &order, n <= head, 0);
+            chosen++;
+        }
+    }
     /* In the order of their features. The list is sorted, not the contenders: they are large. */
     uint32_t *racing = tree->racing;
     for (int i = 0; i < chosen; i++) {
@@ -705,8 +725,8 @@ static void count(ef_tree *tree, const ef_contender *c, const uint32_t *rows, in
 }
 
 /* Count a piece of rows into every racing histogram, row by row: codes of a row lie side by side,
- * and no histogram is written to twice in a row. */
-static void count_rows(ef_tree *tree, int n_racing, const uint32_t *rows, int n,
+ * and no histogram is written to twice in a row. `left` rows are still to come, these included. */
+static void count_rows(ef_tree *tree, int n_racing, const uint32_t *rows, int n, int64_t left,
                        const ef_piece *piece)
 {
     struct {
@@ -724,7 +744,16 @@ static void count_rows(ef_tree *tree, int n_racing, const uint32_t *rows, int n,
             lanes[j].table = c->table;
             lanes[j].cells = (int32_t *)tree->cells + c->h;
         }
+        /* Places of a row that are some cache line apart, to be fetched ahead. */
+        const unsigned char *ahead[EF_PIECE];
+        int n_ahead = 0;
+        for (int j = 0; j < many; j++)
+            if (n_ahead == 0 || lanes[j].values - ahead[n_ahead - 1] >= EF_LINE)
+                ahead[n_ahead++] = lanes[j].values;
         for (int i = 0; i < n; i++) {
+            if (i + EF_AHEAD < left)
+                for (int k = 0; k < n_ahead; k++)
+                    EF_PREFETCH(ahead[k] + (ptrdiff_t)rows[i + EF_AHEAD] * step);
             ptrdiff_t row = (ptrdiff_t)rows[i] * step;
             uint32_t label = piece->labels[i];
             int32_t times = (int32_t)piece->times[i];
@@ -745,7 +774,7 @@ static int64_t insert(ef_tree *tree, int n_racing, int64_t start, int64_t end, i
         int n = end - at < EF_PIECE ? (int)(end - at) : EF_PIECE;
         squares += look_up(tree, rows, n, &piece);
         if (by_rows)
-            count_rows(tree, n_racing, rows, n, &piece);
+            count_rows(tree, n_racing, rows, n, end - at, &piece);
         else
             for (int j = 0; j < n_racing; j++)
                 count(tree, tree->contenders + tree->racing[j], rows, n, &piece,
@@ -843,19 +872,18 @@ static int better_threshold(ef_tree *tree, const ef_contender *c, double rest, d
     return 0;
 }
 
-static int decide(ef_tree *tree, const ef_contender *lead, double rest, ef_split *split)
+/* Turn the arm that won into a split; `left` are the cells of its left side, in VECTOR 1. */
+static int decide(ef_tree *tree, const ef_contender *lead, double rest, int some_missing,
+                  ef_split *split)
 {
     const ef_task *task = tree->task;
-    const int64_t *total = TOTAL(tree);
-    int64_t *left = VECTOR(tree, 1), *missing = VECTOR(tree, 2);
+    const int64_t *total = TOTAL(tree), *left = VECTOR(tree, 1);
     double bias;
-    left_of(tree, lead, lead->bin, lead->missing_left, left);
     double gain = describe(tree, left, total, &bias, tree->influences,
                            tree->influences + tree->width);
     gain = larger(0.0, gain - bias * rest);
     split->missing_left = lead->missing_left;
-    clear(tree, missing);
-    if (!add_bin(tree, lead, 0, missing)) /* none seen missing: such a row joins the larger side */
+    if (!some_missing) /* none seen missing: such a row joins the larger side */
         split->missing_left = task->raw || 2 * size_of(tree, left) > size_of(tree, total);
     if (tree->width == 5 && task->criterion == EF_MSE)
         gain *= 1024.0; /* back to squared levels */
@@ -864,6 +892,16 @@ static int decide(ef_tree *tree, const ef_contender *lead, double rest, ef_split
     split->equal = lead->equal;
     split->gain = gain;
     return 1;
+}
+
+/* The same of an arm whose histogram is there. */
+static int decide_by_cells(ef_tree *tree, const ef_contender *lead, double rest, ef_split *split)
+{
+    int64_t *missing = VECTOR(tree, 2);
+    clear(tree, missing);
+    int some_missing = add_bin(tree, lead, 0, missing);
+    left_of(tree, lead, lead->bin, lead->missing_left, VECTOR(tree, 1));
+    return decide(tree, lead, rest, some_missing, split);
 }
 
 /* z with an upper tail of p. */
@@ -965,7 +1003,115 @@ static int race_paper(ef_tree *tree, int n_racing, int64_t start, int64_t n, ef_
         if (n_racing == 1 && last_arms == 1)
             break;
     }
-    return winner ? decide(tree, winner, rest, split) : 0;
+    return winner ? decide_by_cells(tree, winner, rest, split) : 0;
+}
+
+/* ---- Small nodes ---- */
+
+/* The rows of a small node by class, for sums over those with a code of at most so much: of row i,
+ * `times[k * EF_GROUP_ROWS + i]` are the times drawn if it is of class k. Of a regression there is
+ * one class, and `moments` are times x target. Rows are padded with zeros to a multiple of 16. */
+typedef struct {
+    int n, padded;
+    uint8_t *times;
+    int32_t moments[EF_GROUP_ROWS];
+} ef_small;
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+
+/* Sum of those of 16, 32, 48 or 64 `times` whose code is at most `code`. */
+static inline int64_t sum_up_to(const uint8_t *codes, const uint8_t *times, int padded, uint8_t code)
+{
+    __m128i limit = _mm_set1_epi8((char)code), sum = _mm_setzero_si128();
+    for (int i = 0; i < padded; i += 16) {
+        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(codes + i));
+        __m128i t = _mm_loadu_si128((const __m128i *)(const void *)(times + i));
+        __m128i in = _mm_cmpeq_epi8(_mm_min_epu8(c, limit), c);
+        sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_and_si128(in, t), _mm_setzero_si128()));
+    }
+    return _mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4);
+}
+#else
+static inline int64_t sum_up_to(const uint8_t *codes, const uint8_t *times, int padded, uint8_t code)
+{
+    uint32_t sum = 0;
+    for (int i = 0; i < padded; i++)
+        sum += codes[i] <= code ? times[i] : 0u;
+    return sum;
+}
+#endif
+
+/* The best threshold of a feature, among the codes of the first `few` rows; none is missing. */
+static void best_of_few(ef_tree *tree, ef_contender *c, const ef_small *small, int few,
+                        const int64_t *total, int64_t size)
+{
+    const ef_task *task = tree->task;
+    int64_t least = task->min_samples_leaf, *left = VECTOR(tree, 1);
+    uint64_t tried[4] = {0, 0, 0, 0};
+    uint8_t *codes = c->head, last = codes[0], under = 0;
+    int some = 0;
+    memset(codes + small->n, codes[0], (size_t)(small->padded - small->n));
+    for (int i = 0; i < small->padded; i++)
+        last = codes[i] > last ? codes[i] : last;
+    c->found = 0;
+    for (int i = 0; i <= few; i++) {
+        uint8_t code;
+        if (i < few) {
+            code = codes[i];
+            uint64_t bit = (uint64_t)1 << (code & 63);
+            if (code == last || tried[code >> 6] & bit)
+                continue;
+            tried[code >> 6] |= bit;
+        } else { /* if none of the few was below the largest: the next below it */
+            if (some)
+                break;
+            for (int k = 0; k < small->n; k++)
+                if (codes[k] < last && codes[k] >= under)
+                    under = codes[k];
+            code = under;
+        }
+        some = 1;
+        double score;
+        int64_t n_left;
+        if (task->criterion == EF_MSE) {
+            int64_t sum = 0;
+            int32_t part = 0;
+            for (int k = 0; k < small->padded; k++)
+                part += codes[k] <= code ? small->moments[k] : 0;
+            sum = part;
+            n_left = sum_up_to(codes, small->times, small->padded, code);
+            left[0] = n_left;
+            left[1] = sum;
+            if (n_left < least || size - n_left < least)
+                continue;
+            score = score_of(tree, left, total, n_left, size - n_left);
+        } else {
+            int64_t a = 0, b = 0;
+            n_left = 0;
+            for (int32_t k = 0; k < tree->width; k++) {
+                int64_t count = sum_up_to(codes, small->times + k * EF_GROUP_ROWS, small->padded,
+                                          code);
+                left[k] = count;
+                n_left += count;
+                a += count * count;
+                b += (total[k] - count) * (total[k] - count);
+            }
+            if (n_left < least || size - n_left < least)
+                continue;
+            if (task->criterion == EF_GINI)
+                score = (double)a / (double)n_left + (double)b / (double)(size - n_left);
+            else
+                score = score_of(tree, left, total, n_left, size - n_left);
+        }
+        if (!c->found || score > c->score || (score == c->score && code < c->cuts[1])) {
+            c->found = 1;
+            c->score = score;
+            c->cuts[1] = code;
+        }
+    }
+    c->bin = 1;
+    c->equal = c->missing_left = 0;
 }
 
 /* Training._race_small: count all of a small node, one feature after the other. */
@@ -974,40 +1120,79 @@ static int race_small(ef_tree *tree, int64_t start, int64_t n, ef_split *split)
     const ef_task *task = tree->task;
     const uint32_t *rows = tree->rows + start;
     ef_contender *best = NULL, *c = tree->contenders, *other = tree->contenders + 1;
+    int few = task->n_bins - 1 < n ? task->n_bins - 1 : (int)n, by_cells = 1, best_by_cells = 1;
     int32_t drawn = 0, chosen = 0;
     int64_t *total = TOTAL(tree), size;
     ef_piece piece;
+    ef_small small;
+    small.n = (int)n;
+    small.padded = ((int)n + 15) & ~15;
+    small.times = tree->small_times;
     look_up(tree, rows, (int)n, &piece);
     clear(tree, total);
-    for (int i = 0; i < n; i++)
-        if (task->criterion == EF_MSE)
+    int32_t kinds = task->criterion == EF_MSE ? 1 : tree->width;
+    memset(small.times, 0, (size_t)kinds * EF_GROUP_ROWS);
+    memset(small.moments, 0, sizeof small.moments);
+    for (int i = 0; i < n; i++) {
+        if (task->criterion == EF_MSE) {
             for (int k = 0; k < tree->width; k++)
                 total[k] += piece.moments[k * EF_PIECE + i];
-        else
+            small.times[i] = (uint8_t)piece.times[i];
+            small.moments[i] = (int32_t)piece.moments[EF_PIECE + i];
+        } else {
             total[piece.labels[i]] += piece.times[i];
+            small.times[piece.labels[i] * EF_GROUP_ROWS + (uint32_t)i] = (uint8_t)piece.times[i];
+        }
+    }
     size = size_of(tree, total);
     double perfect = task->criterion == EF_GINI ? (double)size
                      : task->criterion == EF_ENTROPY ? 0.0 : HUGE_VAL;
-    int few = task->n_bins - 1 < n ? task->n_bins - 1 : (int)n;
-    while (chosen++ < task->max_features && draw_next(tree, start, n, few, &drawn, c)) {
+    while (chosen < task->max_features && draw_next(tree, rows, (int)n, &drawn, c)) {
+        if (!varies(c->head, (int)n))
+            continue;
+        chosen++;
         if (take(tree, n, 1) <= 0)
             break;
-        c->h = c == tree->contenders ? 0 : tree->most_cells;
-        zero_cells(tree, c->h, (size_t)(c->bins + 1) * (size_t)tree->width);
-        count(tree, c, rows, (int)n, &piece, 1);
-        best_arm(tree, c, total, size, task->min_samples_leaf);
+        by_cells = task->extra || tree->times16 || c->column->categories ||
+                   (!task->raw && memchr(c->head, 0, (size_t)n));
+        if (by_cells) {
+            ef_order order;
+            sort_codes(&order, c->head, (int)n);
+            make_bins(tree, c, &order, 1, few);
+            c->h = c == tree->contenders ? 0 : tree->most_cells;
+            zero_cells(tree, c->h, (size_t)(c->bins + 1) * (size_t)tree->width);
+            count(tree, c, rows, (int)n, &piece, 1);
+            best_arm(tree, c, total, size, task->min_samples_leaf);
+        } else {
+            best_of_few(tree, c, &small, few, total, size);
+        }
         if (c->found && (!best || c->score > best->score)) {
             ef_contender *free = best ? best : other;
             best = c;
             c = free;
+            best_by_cells = by_cells;
             if (n == 2 || best->score >= perfect)
                 break;
         }
     }
-    tree->work += n * chosen;
+    tree->work += n * drawn;
     if (!best)
         return 0;
-    decide(tree, best, 0.0, split);
+    if (best_by_cells) {
+        decide_by_cells(tree, best, 0.0, split);
+    } else {
+        int64_t *left = VECTOR(tree, 1);
+        clear(tree, left);
+        for (int i = 0; i < n; i++)
+            if (best->head[i] <= best->cuts[1]) {
+                if (task->criterion == EF_MSE)
+                    for (int k = 0; k < tree->width; k++)
+                        left[k] += piece.moments[k * EF_PIECE + i];
+                else
+                    left[piece.labels[i]] += piece.times[i];
+            }
+        decide(tree, best, 0.0, 0, split);
+    }
     if (!best->equal && !task->extra) { /* midway to the next code in the node */
         int next = 256;
         for (int i = 0; i < n; i++)
@@ -1124,5 +1309,5 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
         }
         batch = seen >> 1 > EF_BATCH ? seen >> 1 : EF_BATCH;
     }
-    return decide(tree, lead, rest, split);
+    return decide_by_cells(tree, lead, rest, split);
 }

