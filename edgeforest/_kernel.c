@@ -333,14 +333,14 @@ static int optional(PyObject *object, Py_buffer *view)
 static PyObject *kernel_task(PyObject *self, PyObject *args)
 {
     PyObject *buffers, *layout, *bounds, *usable, *y, *weights, *patch;
-    long long n, pool, sample_size, max_depth, leaf, split, leaf_nodes;
+    long long n, pool, sample_size, batch, max_depth, leaf, split, leaf_nodes;
     unsigned seed, scale, mask;
     int max_features, n_bins, width, criterion, splitter, extra, bootstrap, raw, wide_y;
     double decrease, z, tolerance, confidence;
     (void)self;
-    if (!PyArg_ParseTuple(args, "(O!OO)OOOO(LLLLLLLiiiIIIiiiiii)(dddd)", &PyList_Type, &buffers,
+    if (!PyArg_ParseTuple(args, "(O!OO)OOOO(LLLLLLLLiiiIIIiiiiii)(dddd)", &PyList_Type, &buffers,
                           &layout, &bounds, &usable, &y, &weights, &patch, &n, &pool, &sample_size,
-                          &max_depth, &leaf, &split, &leaf_nodes, &max_features, &n_bins, &width,
+                          &batch, &max_depth, &leaf, &split, &leaf_nodes, &max_features, &n_bins, &width,
                           &seed, &scale, &mask, &criterion, &splitter, &extra, &bootstrap, &raw,
                           &wide_y, &decrease, &z, &tolerance, &confidence))
         return NULL;
@@ -369,6 +369,7 @@ static PyObject *kernel_task(PyObject *self, PyObject *args)
     e->n = n;
     e->pool = pool;
     e->sample_size = sample_size;
+    e->batch = batch;
     e->max_depth = max_depth;
     e->min_samples_leaf = leaf;
     e->min_samples_split = split;
@@ -654,8 +655,7 @@ static PyObject *kernel_constants(PyObject *self, PyObject *unused)
 {
     (void)self;
     (void)unused;
-    return Py_BuildValue("{sisisisisisisisdsisisisi}", "BATCH", EF_BATCH, "EXACT_BELOW",
-                         EF_EXACT_BELOW, "GROUP_ROWS", EF_GROUP_ROWS, "LOOK_ROWS", EF_LOOK_ROWS,
+    return Py_BuildValue("{sisisisisisisdsisisisi}", "EXACT_BELOW", EF_EXACT_BELOW, "GROUP_ROWS", EF_GROUP_ROWS, "LOOK_ROWS", EF_LOOK_ROWS,
                          "PAPER_BATCH", EF_PAPER_BATCH, "RACE_ROWS", EF_RACE_ROWS, "LEAST_ROWS",
                          EF_LEAST_ROWS, "TOLERANCE_IMPURITY", EF_TOLERANCE_IMPURITY, "LEAF",
                          EF_LEAF, "MISSING_LEFT", EF_MISSING_LEFT, "EQUAL", EF_EQUAL, "LEVELS",

@@ -267,6 +267,7 @@ class Training(core_pure.Training):
                     self.n,
                     len(self.patch) if self.patch else self.n,
                     self.sample_size,
+                    self.batch,
                     self.max_depth,
                     self.min_samples_leaf,
                     self.min_samples_split,
@@ -418,6 +419,16 @@ def _column(values: Any, view: memoryview) -> tuple[list[Any], array]:
 
 class Forest(core_pure.Forest):
     """A forest that predicts in C. See `core_pure.Forest`."""
+
+    def prepare_cuts(self) -> None:
+        """Not needed here, unless `predict_into` is called with whole numbers."""
+        self.__dict__.pop("cut", None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "cut":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        super().prepare_cuts()
+        return self.cut
 
     def _votes(self, rows: Any) -> Any:
         return super()._votes(rows)

@@ -29,7 +29,6 @@ CHUNK = 4096  # random numbers made at once
 FEW = 6  # rows of a node, below which lists are quicker than arrays
 PIECE = 1024  # rows at once on a board, whose memory is short
 LOGS = 65536  # counts whose logarithms are kept
-WHOLE = 65536  # codes of whole rows that are looked at to draw features
 
 
 # ---- Random numbers ---------------------------------------------------------------------------
@@ -45,10 +44,10 @@ def _powers(a):
     return np.array(powers, dtype=np.int64), modulus
 
 
-def _ahead(rng):
+def _ahead(rng, count=CHUNK):
     """The next states of a generator, and the integers that it would give."""
-    z = Z_POWERS[0] * rng.z % Z_POWERS[1]
-    w = W_POWERS[0] * rng.w % W_POWERS[1]
+    z = Z_POWERS[0][:count] * rng.z % Z_POWERS[1]
+    w = W_POWERS[0][:count] * rng.w % W_POWERS[1]
     return z, w, ((z & 32767) << 15) ^ w
 
 
@@ -64,20 +63,19 @@ def fill(rng, values, n):
         rng.z, rng.w = int(z[last]), int(w[last])
 
 
-def shuffle(rng, values, count):
-    """`Rng.shuffle`, for a list."""
-    count = min(count, len(values) - 1)
-    i = 0
-    while i < count:
-        z, w, drawn = _ahead(rng)
-        below = len(values) - np.arange(i, min(count, i + CHUNK))
-        bad = np.flatnonzero(drawn[: len(below)] >= MASK - MASK % below)
-        used = bad[0] if len(bad) else len(below)
+def shuffle(rng, values, start, stop):
+    """Bring a random choice of what is left to places start..stop, as `Rng.shuffle` does."""
+    i = start
+    while i < stop:
+        z, w, drawn = _ahead(rng, stop - i)
+        below = np.arange(len(values) - i, len(values) - i - len(drawn), -1)
+        refused = drawn >= MASK - MASK % below
+        used = int(refused.argmax()) if refused.any() else len(drawn)
         for step in (drawn[:used] % below[:used]).tolist():
             j = i + step
             values[i], values[j] = values[j], values[i]
             i += 1
-        last = used if len(bad) else used - 1  # what is refused is used up, too
+        last = min(used, len(drawn) - 1)  # what is refused is used up, too
         rng.z, rng.w = int(z[last]), int(w[last])
 
 
@@ -102,16 +100,18 @@ def make_bounds(values):
     ordered = np.sort(values[values == values]).astype(np.float64)
     if not len(ordered):
         return np.zeros(2, np.float32)
-    distinct = ordered[np.append(True, ordered[1:] > ordered[:-1])]
-    parts = len(distinct)
+    low, high = ordered[0], ordered[-1]
+    values, spaced = np.unique(ordered), []
+    parts = len(values)
     if parts > 255:
-        parts, distinct = 255, ordered
-    at = np.arange(1, parts) * len(distinct) // parts
-    low, high = distinct[at - 1], distinct[at]
-    low, high = low[low < high], high[low < high]
-    middle = (low * 0.5 + high * 0.5).astype(np.float32)
-    middle = np.where((low <= middle) & (middle < high), middle, low)
-    return np.concatenate((ordered[:1], middle, ordered[-1:])).astype(np.float32)
+        parts, values = 128, ordered
+        spaced = low + (high - low) * np.arange(1, parts) / parts
+    at = np.arange(1, parts) * len(values) // parts
+    a, b = values[at - 1], values[at]
+    cuts = (a * 0.5 + b * 0.5).astype(np.float32)
+    cuts = np.concatenate((spaced, np.where(cuts < b, cuts, a))).astype(np.float32)
+    cuts = np.unique(cuts[(low <= cuts) & (cuts < high)]) + 0.0  # not -0.0
+    return np.concatenate(([low], cuts, [high])).astype(np.float32)
 
 
 class Encoder:
@@ -183,15 +183,10 @@ class Gini:
         return cells.sum(axis=0)
 
     def score(self, left, total, n_left, n_right):
-        a = (left * left).sum(axis=0)  # whole numbers, so exact in any order
-        b = total.dot(left.reshape(len(total), -1)).reshape(a.shape)
-        b *= -2.0
-        b += a
-        b += total.dot(total)
-        a /= n_left
-        b /= n_right
-        a += b
-        return a
+        a = (left * left).sum(axis=0)
+        both = total.dot(left.reshape(len(total), -1)).reshape(a.shape)
+        b = total.dot(total) - 2.0 * both + a  # whole numbers, so exact in any order
+        return a / n_left + b / n_right
 
     def describe(self, left, total):
         n = total.sum()
@@ -279,8 +274,9 @@ class MSE:
 class Race:
     """The arrays of one race: features, tables from code to bin, histograms, scores of all arms."""
 
-    def __init__(self, features, tables, bins, equal, width, dtype):
+    def __init__(self, features, codes, tables, bins, equal, width, dtype):
         self.features = np.array(features)
+        self.codes = codes  # of its first rows, until they are counted
         self.tables = tables
         self.equal = np.array(equal) if any(equal) else None
         self.stride = 1 + max(bins)
@@ -403,33 +399,35 @@ class NumpyTraining(core_pure.Training):
         self.rules = MSE() if self.regression else Gini()
         if self.criterion.name == "entropy":
             self.rules = Entropy(self.sample_size)
-        # Sums of squared targets outgrow float64's whole numbers beyond 2^21 rows.
-        whole = self.regression and (self.width == 5 or self.sample_size >> 21)
-        self.dtype = np.int64 if whole else np.float64
+        # Float64 is quicker to count in. Sums of squared targets outgrow its whole numbers beyond
+        # 2^21 rows, those of fourth powers much sooner (and int64 beyond 2^23).
+        vast = self.regression and (self.width == 5 or self.sample_size >> 21)
+        self.dtype = np.int64 if vast else np.float64
         self.steps = np.arange(1, self.n_bins)
 
     def _encode_rows(self, table, rng):
-        """Codes of all numbers, block by block; None if one is infinite."""
+        """Codes of all numbers, block by block; None if one is infinite: core_pure says which."""
         n, m = table.shape
-        state = rng.z, rng.w
         head = table
         if n > core_pure.EDGE_ROWS:
             sample = np.empty(core_pure.EDGE_ROWS, np.intp)
             fill(rng, sample, n)
             head = table[sample]
-        self.bounds = [make_bounds(values) for values in _float32(head.T)]
-        encoders = [Encoder(bounds, n) for bounds in self.bounds]
+        head = _float32(head.T)
+        if np.isinf(head).any():
+            return None
+        bounds = [make_bounds(values) for values in head]
+        encoders = [Encoder(b, n) for b in bounds]
         codes = np.empty((n, m), np.uint8)
         part = np.empty((m, min(n, BLOCK)), np.uint8)
         for at in range(0, n, BLOCK):
             values = np.ascontiguousarray(_float32(table[at : at + BLOCK]).T)
             if np.isinf(values).any():
-                rng.z, rng.w = state
-                return None  # core_pure says which
+                return None
             for f in range(m):
                 part[f, : values.shape[1]] = encoders[f](values[f])
             codes[at : at + BLOCK] = part[:, : values.shape[1]].T
-        self.bounds = [array("f", bounds.tobytes()) for bounds in self.bounds]
+        self.bounds = [array("f", b.tobytes()) for b in bounds]
         return codes
 
     def _set_times(self, times):
@@ -444,66 +442,58 @@ class NumpyTraining(core_pure.Training):
 
     def _gather(self, features, rows):
         """Codes of features in rows, (features, rows)."""
-        places = np.multiply(features, self.per_feature)[:, None] + rows * self.per_row
-        return self.flat.take(places)
+        places = np.multiply(features, self.per_feature, dtype=np.intp)[:, None]
+        return self.flat.take(places + rows * self.per_row)
 
     def _contenders(self, rows, start, end, rng, features, few=0):
-        # Look at whole rows, as many as are quick to read; at more only where need be.
-        look = max(core_pure.GROUP_ROWS, min(core_pure.LOOK_ROWS, WHOLE // self.m))
-        block = self.codes[rows[start : min(end, start + look)]]
-        more = rows[start + look : min(end, start + core_pure.LOOK_ROWS)]
-        varies = (block != block[0]).any(axis=0).tobytes()
-        # Thresholds that are random are drawn as soon as their feature is.
-        spread = self.kind == "extra-trees" or self.splitter == "mab-paper"
-        count = len(features)
-        chosen = {}  # features, and the codes that place their bins where these are known already
+        rows = rows[start : min(end, start + core_pure.LOOK_ROWS)]
+        # Thresholds that are random are drawn as soon as their feature is. Else some features more
+        # than are wanted are read at once: a node's random stream is its own, and ends with it.
+        one_by_one = self.kind == "extra-trees" or self.splitter == "mab-paper"
+        whole = self.codes[rows].T.copy() if one_by_one else None
+        chosen = {}  # feature -> its codes in these rows
+        made = {}
         i = 0
-        while len(chosen) < self.max_features and i < count:
-            unsure = []
-            left = self.max_features - len(chosen)
-            while left and i < count:
-                j = i + rng.below(count - i)
-                f = features[j]
-                features[j] = features[i]
-                features[i] = f
-                i += 1
-                left -= 1
-                if not varies[f]:
-                    unsure.append(f)
-                    left *= not spread
-                elif spread:
-                    chosen[f] = self._contender(f, _placing(block[:, f]), [], rng)
-                else:
-                    chosen[f] = None
-            if unsure and len(more):  # the same so far: a rare value may show up further on
-                codes = self._gather(unsure, more)
-                differs = codes != block[0][unsure][:, None]
-                at = differs.argmax(axis=1).tolist()
-                for k, f in enumerate(unsure):
-                    if differs[k, at[k]]:
-                        chosen[f] = sorted([int(block[0, f]), int(codes[k, at[k]])])
-                        if spread:
-                            chosen[f] = self._contender(f, chosen[f], [], rng)
+        while len(chosen) < self.max_features and i < len(features):
+            if one_by_one:
+                upto = i + 1
+                j = i + rng.below(len(features) - i)
+                features[i], features[j] = features[j], features[i]
+                codes = whole[features[i]][None]
+            else:
+                left = self.max_features - len(chosen)
+                upto = min(len(features), i + left + (left >> 1) + 4)
+                shuffle(rng, features, i, upto)
+                codes = self._gather(features[i:upto], rows)
+            varies = (codes != codes[:, :1]).any(axis=1).tolist()
+            for k in range(upto - i):
+                if varies[k] and len(chosen) < self.max_features:
+                    f = features[i + k]
+                    chosen[f] = codes[k]
+                    if one_by_one:
+                        made[f] = self._contender(f, _placing(codes[k]), [], rng)
+            i = upto
         if not chosen:
             return [], 1
         names = sorted(chosen)
-        if spread:
+        codes = np.array([chosen[f] for f in names])
+        if one_by_one:
             tables = np.empty((len(names), 256), np.uint8)
             for k, f in enumerate(names):
-                if not chosen[f].equal:
-                    tables[k] = np.frombuffer(chosen[f].table, np.uint8)
+                if not made[f].equal:
+                    tables[k] = np.frombuffer(made[f].table, np.uint8)
         else:
-            tables = self._tables(block.T[names], [chosen[f] for f in names], few)
+            tables = self._tables(codes, few)
         bins = tables[:, 255].tolist()
         equal = [self.categories[f] is not None for f in names]
         for k, f in enumerate(names):
             if equal[k]:
                 tables[k] = np.arange(256)
                 bins[k] = len(self.categories[f])
-        race = Race(names, tables, bins, equal, self.width, self.dtype)
+        race = Race(names, codes, tables, bins, equal, self.width, self.dtype)
         turn = {f: k for k, f in enumerate(chosen)}
-        made = [Contender(race, k, f, bins[k], equal[k], turn[f]) for k, f in enumerate(names)]
-        return made, race.stride
+        racing = [Contender(race, k, f, bins[k], equal[k], turn[f]) for k, f in enumerate(names)]
+        return racing, race.stride
 
     def _race_small(self, rows, start, end, rng, features):
         n = end - start
@@ -537,7 +527,7 @@ class NumpyTraining(core_pure.Training):
                 split.code = (split.code + int(codes.min())) >> 1
         return split
 
-    def _tables(self, codes, known, few):
+    def _tables(self, codes, few):
         """Tables from code to bin for features with these codes in the node's first rows.
 
         Bins are of equal mass, or else bounded by the codes of the first `few` rows.
@@ -569,7 +559,7 @@ class NumpyTraining(core_pure.Training):
         ids = (lengths > 0).cumsum(axis=1, dtype=np.uint8)
         # One bin only: what varied further on only, or where few are below the largest, but some.
         for k in np.flatnonzero(ids[:, -1] == 1).tolist():
-            placing = known[k] or _placing(codes[k])
+            placing = _placing(codes[k])
             low = placing[-1 - placing.count(placing[-1])]
             if low > before:
                 cut = low if few else (low + placing[-1]) >> 1
@@ -584,36 +574,37 @@ class NumpyTraining(core_pure.Training):
         race = racing[0].race
         places = race.of(racing)
         rows = rows[start:end]
-        codes = self._gather(race.features[places], rows)
+        if race.codes is None:
+            codes = self._gather(race.features[places], rows)
+        else:
+            codes, race.codes = race.codes[:, : len(rows)], None
+            if codes.shape[1] < len(rows):
+                more = self._gather(race.features, rows[codes.shape[1] :])
+                codes = np.concatenate((codes, more), axis=1)
         shift = (places * 256)[:, None]
         cells = race.cells.take(codes + (shift.astype(np.uint16) if len(places) < 256 else shift))
-        drawn = self.batch = self.drawn.take(rows).astype(np.float64)
+        drawn = self.newest = self.drawn.take(rows).astype(self.dtype)
         labels = self.labels.take(rows)
-        if self.regression:
-            self._insert_moments(race, cells, drawn, labels.astype(np.float64))
+        if not self.regression:
+            cells += np.multiply(labels, race.h[0].size, dtype=np.intp)
+            drawn = drawn[None].repeat(len(racing), axis=0).ravel()
+            race.flat += np.bincount(cells.ravel(), drawn, race.h.size)
             return
-        cells += np.multiply(labels, race.h[0].size, dtype=np.intp)
-        drawn = drawn[None].repeat(len(racing), axis=0).ravel()
-        race.flat += np.bincount(cells.ravel(), drawn, race.h.size)
-
-    def _insert_moments(self, race, cells, drawn, labels):
-        """Count moments, of so few rows at once that float64 holds their sums exactly."""
-        if drawn.sum() >= 1 << (13 if self.width == 5 else 21):
-            half = len(drawn) >> 1
-            self._insert_moments(race, cells[:, :half], drawn[:half], labels[:half])
-            self._insert_moments(race, cells[:, half:], drawn[half:], labels[half:])
-            return
+        labels = labels.astype(self.dtype)
         if self.width == 5:
             labels = labels // 32 - 1024
-        count, cells = len(cells), cells.ravel()
+        cells = cells.ravel()
         for h in race.h:
-            counted = np.bincount(cells, drawn[None].repeat(count, axis=0).ravel(), h.size)
-            h += counted.reshape(h.shape).astype(self.dtype)
+            moments = drawn[None].repeat(len(racing), axis=0).ravel()
+            if self.dtype is np.float64:
+                h += np.bincount(cells, moments, h.size).reshape(h.shape)
+            else:
+                np.add.at(h.reshape(-1), cells, moments)
             drawn = drawn * labels
 
     def _squares(self, rows, start, end):
         # Asked of the batch that was just inserted, or of none.
-        return int(self.batch.dot(self.batch)) if start < end else 0
+        return int(self.newest.dot(self.newest)) if start < end else 0
 
     def _total(self, contender, stride):
         if not hasattr(contender, "race"):
@@ -713,7 +704,7 @@ class NumpyTraining(core_pure.Training):
             rows[:] = np.searchsorted(np.frombuffer(weights, np.uint32)[1:], rows, side="right")
         if not self.bootstrap:
             order = rows.tolist()
-            shuffle(rng, order, size)
+            shuffle(rng, order, 0, min(size, len(order) - 1))
             rows[:] = order
         if self.patch:
             rows[:size] = np.frombuffer(self.patch, np.uint32)[rows[:size]]
@@ -740,24 +731,11 @@ class NumpyTraining(core_pure.Training):
         rows[low], rows[high] = rows[high], rows[low]
         return start + middle
 
-    def _draws(self, start, end):
-        if end - start >= self.min_samples_leaf:
-            return end - start
-        return int(self.drawn[self.rows[start:end]].sum(dtype=np.int64))
-
     def _may_split(self, rows, start, end, depth):
-        if depth >= self.max_depth or end - start < 2:
+        labels = self.labels.take(rows[start:end])
+        if (labels == labels[0]).all():
             return False
-        if self._draws(start, end) < max(self.min_samples_split, 2 * self.min_samples_leaf):
-            return False
-        left = self.budget.left()
-        if (left is not None and left < 1) or self.budget.late():
-            return False
-        for upto in (min(end, start + 32), end):
-            labels = self.labels.take(rows[start:upto])
-            if (labels != labels[0]).any():
-                return True
-        return False
+        return core_pure.Training._may_split(self, rows, start, end, depth)
 
     def tally(self, rows, start, end, labels, times, counts):
         rows = rows[start:end]

@@ -222,7 +222,8 @@ def make_bounds(values):
     """The bounds of a feature's codes from a sample: code c holds bounds[c-1] < x <= bounds[c].
 
     Every bound is a float32. Few distinct values get a code each, with the bound midway between
-    neighbours; many share 255 codes of equal mass. The first and last bound are the sample's
+    neighbours. For many, half of the bounds are of equal mass and half equally spaced: the ones
+    tell the crowd apart, the others the rare extremes. The first and last bound are the sample's
     smallest and largest value; what lies beyond takes the first or last code.
 
     >>> list(make_bounds([1.0, 3.0, 3.0, float("nan"), 5.0]))
@@ -231,19 +232,23 @@ def make_bounds(values):
     ordered = sorted(set([v for v in values if v == v]))
     if not ordered:
         return array("f", [0.0, 0.0])
+    low, high = ordered[0], ordered[-1]
+    cuts = []
     parts = len(ordered)
     if parts > 255:
-        parts = 255
+        parts = 128
         ordered = sorted([v for v in values if v == v])
+        cuts = [low + (high - low) * i / parts for i in range(1, parts)]
     n = len(ordered)
-    bounds = array("f", [ordered[0]])
     for i in range(1, parts):
-        low, high = ordered[i * n // parts - 1], ordered[i * n // parts]
-        if low < high:
-            bounds.append(low * 0.5 + high * 0.5)
-            if not low <= bounds[-1] < high:  # no float32 between the two
-                bounds[-1] = low + 0.0  # not -0.0
-    bounds.append(ordered[-1])
+        a, b = ordered[i * n // parts - 1], ordered[i * n // parts]
+        cut = array("f", [a * 0.5 + b * 0.5])[0]
+        cuts.append(cut if cut < b else a)  # a, where no float32 lies between the two
+    bounds = array("f", [low])
+    for cut in sorted(array("f", cuts)):
+        if low <= cut < high and (cut > bounds[-1] or len(bounds) == 1):
+            bounds.append(cut + 0.0)  # not -0.0
+    bounds.append(high)
     return bounds
 
 
@@ -904,6 +909,7 @@ class Training(Data, Loops):
         confidence=None,
         z=Z,
         tolerance=TOLERANCE,
+        batch=BATCH,
         seed=0,
     ):
         _one_of("kind", kind, ("random-forest", "extra-trees", "random-patches"))
@@ -925,6 +931,7 @@ class Training(Data, Loops):
             ("alpha_f", alpha_f, 1e-9, 1.0),
             ("z", z, 0.0, 100.0),
             ("tolerance", tolerance, 0.0, 1.0),
+            ("batch", batch, 1, MASK),
             ("confidence", 0.5 if confidence is None else confidence, 0.5, 0.999999),
         ):
             setattr(self, name, _between(name, value, low, high))
@@ -955,7 +962,9 @@ class Training(Data, Loops):
         drawable = len(self.patch) if self.patch else self.n
         self.weights = self.read_weights(sample_weight, class_weight)
         if max_samples is None:  # all, but no more than the leaves of the tree can put to use
-            max_samples = max(16384, 128 << self.max_depth) if self.max_depth <= 10 else drawable
+            per_leaf = 256 if self.regression else 128
+            deep = self.max_depth > 10
+            max_samples = drawable if deep else max(16384, per_leaf << self.max_depth)
         self.sample_size = _part("max_samples", max_samples, drawable)
         self.rows = range(self.sample_size if self.bootstrap or self.weights else drawable)
         room = self.budget.bytes
@@ -1201,7 +1210,7 @@ class Training(Data, Loops):
             wanted = self._wanted * len(racing)
             if left is not None and wanted > left:  # short: every race gets its part
                 most = min(n, max(LEAST_ROWS, RACE_ROWS * left // wanted))
-            batch = most if n <= EXACT_BELOW else min(BATCH, most)
+            batch = most if n <= EXACT_BELOW else min(self.batch, most)
         elif left is not None and left < n * len(racing):
             return None  # exact or nothing
         seen = squares = 0
@@ -1252,7 +1261,7 @@ class Training(Data, Loops):
                     lead, stride, total, rest, slack
                 ):
                     break
-            batch = max(BATCH, seen >> 1)
+            batch = max(self.batch, seen >> 1)
         return self._split(lead, stride, total, rest)
 
     def _race_small(self, rows, start, end, rng, features):
@@ -1735,7 +1744,10 @@ class Forest:
             for kinds in self.categories
         ]
         self.all_numbers = all([p is None for p in self.places])
-        # Thresholds rounded down: the same for a row of whole numbers, and no float to allocate.
+        self.prepare_cuts()
+
+    def prepare_cuts(self):
+        """Thresholds rounded down: the same for a row of whole numbers, and no float to allocate."""
         self.cut = array("i", self.right)
         for i, t in enumerate(self.threshold):
             self.cut[i] = math.floor(max(-MASK, min(MASK, t)))

@@ -289,6 +289,7 @@ class Training(Data, Loops):
     confidence: float | None
     z: float
     tolerance: float
+    batch: int
     seed: int
     sample_size: int
     planned: int
@@ -323,6 +324,7 @@ class Training(Data, Loops):
         confidence: float | None = ...,
         z: float = ...,
         tolerance: float = ...,
+        batch: int = ...,
         seed: int = ...,
     ) -> None: ...
     def __iter__(self) -> Iterator[Training]: ...
@@ -360,6 +362,7 @@ def train(
     confidence: float | None = ...,
     z: float = ...,
     tolerance: float = ...,
+    batch: int = ...,
     seed: int = ...,
 ) -> Forest: ...
 def train_steps(
@@ -391,6 +394,7 @@ def train_steps(
     confidence: float | None = ...,
     z: float = ...,
     tolerance: float = ...,
+    batch: int = ...,
     seed: int = ...,
 ) -> Training: ...
 
@@ -440,6 +444,7 @@ class Forest:
     places: list[dict[_Label, int] | None]
     def __init__(self) -> None: ...
     def prepare(self) -> None: ...
+    def prepare_cuts(self) -> None: ...
     def __len__(self) -> int: ...
     def add_tree(self, tree: Tree) -> None: ...
     def encode(self, row: _Values) -> array[float]: ...

@@ -63,8 +63,11 @@ def train_steps(
     `n_jobs` trees grow at once where the engine has threads (native); -1 stands for every core.
     The forest is the same for any number.
     """
-    training: Training = pick(engine).Training(X, y, **options)
-    training.n_jobs = _jobs(n_jobs)
+    maker: Any = pick(engine).Training
+    jobs = _jobs(n_jobs)
+    if maker.engine == "native":
+        options["n_jobs"] = jobs
+    training: Training = maker(X, y, **options)
     return training
 
 

@@ -113,22 +113,32 @@ int32_t ef_make_bounds(float *sample, size_t n, float *spare, float *bounds)
         if (i == 0 || sample[i] > spare[distinct - 1])
             spare[distinct++] = sample[i];
     const float *ordered = sample;
-    size_t parts = 255;
-    if (distinct <= 255) {
+    size_t parts = 128;
+    int spaced = distinct > 255; /* half of the bounds are of equal mass, half equally spaced */
+    if (!spaced) {
         ordered = spare;
         n = parts = distinct;
     }
+    double low = (double)ordered[0], high = (double)ordered[n - 1];
     int32_t count = 0;
     bounds[count++] = ordered[0];
-    for (size_t i = 1; i < parts; i++) {
-        double low = (double)ordered[i * n / parts - 1];
-        double high = (double)ordered[i * n / parts];
-        if (low < high) {
-            float middle = (float)(low * 0.5 + high * 0.5);
-            if (!(low <= (double)middle && (double)middle < high)) /* no float32 between the two */
-                middle = (float)(low + 0.0);
-            bounds[count++] = middle;
+    for (size_t i = 1, j = spaced ? 1 : parts; i < parts || j < parts;) {
+        float cut = EF_HUGE, even = EF_HUGE;
+        if (i < parts) {
+            float a = ordered[i * n / parts - 1], b = ordered[i * n / parts];
+            cut = (float)((double)a * 0.5 + (double)b * 0.5);
+            cut = cut < b ? cut : a; /* a, where no float32 lies between the two */
         }
+        if (j < parts)
+            even = (float)(low + (high - low) * (double)j / (double)parts);
+        if (i < parts && (j == parts || cut <= even)) {
+            i++;
+        } else {
+            cut = even;
+            j++;
+        }
+        if ((double)cut < high && (cut > bounds[count - 1] || count == 1))
+            bounds[count++] = cut + 0.0f; /* not -0.0 */
     }
     bounds[count++] = ordered[n - 1];
     return count;

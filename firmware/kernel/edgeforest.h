@@ -18,7 +18,6 @@ extern "C" {
 #endif
 
 /* The constants of core_pure.py; a test compares them. */
-#define EF_BATCH 256
 #define EF_EXACT_BELOW 1000
 #define EF_GROUP_ROWS 64
 #define EF_LOOK_ROWS 256
@@ -110,6 +109,7 @@ typedef struct {
     int64_t n;               /* rows of the data */
     int64_t pool;            /* rows to draw from */
     int64_t sample_size;
+    int64_t batch; /* rows of the first round */
     int64_t max_depth, min_samples_leaf, min_samples_split, max_leaf_nodes;
     double min_impurity_decrease, z, tolerance, confidence; /* confidence < 0: not given */
     int32_t n_usable, max_features, n_bins;
@@ -150,12 +150,12 @@ typedef struct {
     int64_t n_nodes, raced, waiting, leaves, wanted;
     int64_t insertions, rounds, rows_read;
     ef_rng rng;
-    uint32_t key, small;
+    uint32_t key, stack;
     uint32_t *rows;
     uint8_t *times8; /* how often a row was drawn: one of the two, or none (all once) */
     uint16_t *times16;
     uint8_t *flags;
-    uint8_t *small_times;
+    uint8_t *planes;
     uint16_t *features;
     uint16_t *numbers, *map; /* of the classes that a small node has */
     int32_t width;           /* how many those are */

@@ -65,8 +65,7 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
     PART(numbers, uint16_t, width * sizeof(uint16_t));
     PART(features, uint16_t, (size_t)task->n_usable * sizeof(uint16_t));
     PART(flags, uint8_t, rows);
-    PART(small_times, uint8_t,
-         EF_GROUP_ROWS * (width < EF_GROUP_ROWS ? width : (size_t)EF_GROUP_ROWS));
+    PART(planes, uint8_t, EF_GROUP_ROWS * (width < 4 ? 4 : width < 64 ? width : 64));
     if (task->weights)
         PART(times16, uint16_t, (size_t)task->n * sizeof(uint16_t));
     else if (task->bootstrap)
@@ -338,22 +337,23 @@ static void race_next(ef_tree *tree)
         tree->wanted -= n < EF_RACE_ROWS ? n : EF_RACE_ROWS;
     else
         tree->wanted -= demand(task, n, node->depth);
-    if (tree->free_order && waits(node) && n <= EF_EXACT_BELOW) {
-        node->right = tree->small;
-        tree->small = (uint32_t)tree->raced + 1;
+    if (tree->free_order && waits(node)) {
+        node->right = tree->stack;
+        tree->stack = (uint32_t)tree->raced + 1;
     }
     tree->raced++;
 }
 
 /* The node to split next: the first that waits, or the one that gains most; -1 if none does.
  *
- * Without any limit the order does not matter, and small subtrees are finished one by one while
- * their rows are in the cache: such nodes wait on a stack, linked through `right`. */
+ * Without any limit the order does not matter, and subtrees are finished one by one, while their
+ * rows are in the cache: nodes that wait are a stack then, linked through `right`. */
 static int64_t next_to_split(ef_tree *tree)
 {
-    if (tree->small) {
-        int64_t node = (int64_t)tree->small - 1;
-        tree->small = tree->nodes[node].right;
+    if (tree->free_order) {
+        int64_t node = (int64_t)tree->stack - 1;
+        if (node >= 0)
+            tree->stack = tree->nodes[node].right;
         return node;
     }
     while (tree->waiting < tree->raced && !waits(tree->nodes + tree->waiting))

@@ -1008,36 +1008,36 @@ static int race_paper(ef_tree *tree, int n_racing, int64_t start, int64_t n, ef_
 
 /* ---- Small nodes ---- */
 
-/* The rows of a small node by class, for sums over those with a code of at most so much: of row i,
- * `times[k * EF_GROUP_ROWS + i]` are the times drawn if it is of class k. Of a regression there is
- * one class, and `moments` are times x target. Rows are padded with zeros to a multiple of 16. */
+/* The rows of a small node as planes of bytes, for sums over those with a code of at most so much:
+ * of row i, `planes[k * EF_GROUP_ROWS + i]` are the times drawn if it is of class k, else 0. Of a
+ * regression plane 0 has the times, and planes 1 to 3 the bytes of times x target. Rows are padded
+ * with zeros to a multiple of 16. */
 typedef struct {
     int n, padded;
-    uint8_t *times;
-    int32_t moments[EF_GROUP_ROWS];
+    uint8_t *planes;
 } ef_small;
 
 #ifdef __SSE2__
 #include <emmintrin.h>
 
-/* Sum of those of 16, 32, 48 or 64 `times` whose code is at most `code`. */
-static inline int64_t sum_up_to(const uint8_t *codes, const uint8_t *times, int padded, uint8_t code)
+/* Sum of those of 16, 32, 48 or 64 bytes whose code is at most `code`. */
+static inline int64_t sum_up_to(const uint8_t *codes, const uint8_t *bytes, int padded, uint8_t code)
 {
     __m128i limit = _mm_set1_epi8((char)code), sum = _mm_setzero_si128();
     for (int i = 0; i < padded; i += 16) {
         __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(codes + i));
-        __m128i t = _mm_loadu_si128((const __m128i *)(const void *)(times + i));
+        __m128i t = _mm_loadu_si128((const __m128i *)(const void *)(bytes + i));
         __m128i in = _mm_cmpeq_epi8(_mm_min_epu8(c, limit), c);
         sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_and_si128(in, t), _mm_setzero_si128()));
     }
     return _mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4);
 }
 #else
-static inline int64_t sum_up_to(const uint8_t *codes, const uint8_t *times, int padded, uint8_t code)
+static inline int64_t sum_up_to(const uint8_t *codes, const uint8_t *bytes, int padded, uint8_t code)
 {
     uint32_t sum = 0;
     for (int i = 0; i < padded; i++)
-        sum += codes[i] <= code ? times[i] : 0u;
+        sum += codes[i] <= code ? bytes[i] : 0u;
     return sum;
 }
 #endif
@@ -1075,14 +1075,11 @@ static void best_of_few(ef_tree *tree, ef_contender *c, const ef_small *small, i
         double score;
         int64_t n_left;
         if (task->criterion == EF_MSE) {
-            int64_t sum = 0;
-            int32_t part = 0;
-            for (int k = 0; k < small->padded; k++)
-                part += codes[k] <= code ? small->moments[k] : 0;
-            sum = part;
-            n_left = sum_up_to(codes, small->times, small->padded, code);
-            left[0] = n_left;
-            left[1] = sum;
+            int64_t sums[4];
+            for (int k = 0; k < 4; k++)
+                sums[k] = sum_up_to(codes, small->planes + k * EF_GROUP_ROWS, small->padded, code);
+            n_left = left[0] = sums[0];
+            left[1] = sums[1] + sums[2] * 256 + sums[3] * 65536;
             if (n_left < least || size - n_left < least)
                 continue;
             score = score_of(tree, left, total, n_left, size - n_left);
@@ -1090,7 +1087,7 @@ static void best_of_few(ef_tree *tree, ef_contender *c, const ef_small *small, i
             int64_t a = 0, b = 0;
             n_left = 0;
             for (int32_t k = 0; k < tree->width; k++) {
-                int64_t count = sum_up_to(codes, small->times + k * EF_GROUP_ROWS, small->padded,
+                int64_t count = sum_up_to(codes, small->planes + k * EF_GROUP_ROWS, small->padded,
                                           code);
                 left[k] = count;
                 n_left += count;
@@ -1127,21 +1124,21 @@ static int race_small(ef_tree *tree, int64_t start, int64_t n, ef_split *split)
     ef_small small;
     small.n = (int)n;
     small.padded = ((int)n + 15) & ~15;
-    small.times = tree->small_times;
+    small.planes = tree->planes;
     look_up(tree, rows, (int)n, &piece);
     clear(tree, total);
-    int32_t kinds = task->criterion == EF_MSE ? 1 : tree->width;
-    memset(small.times, 0, (size_t)kinds * EF_GROUP_ROWS);
-    memset(small.moments, 0, sizeof small.moments);
+    memset(small.planes, 0, (size_t)(task->criterion == EF_MSE ? 4 : tree->width) * EF_GROUP_ROWS);
     for (int i = 0; i < n; i++) {
         if (task->criterion == EF_MSE) {
             for (int k = 0; k < tree->width; k++)
                 total[k] += piece.moments[k * EF_PIECE + i];
-            small.times[i] = (uint8_t)piece.times[i];
-            small.moments[i] = (int32_t)piece.moments[EF_PIECE + i];
+            small.planes[i] = (uint8_t)piece.times[i];
+            for (int k = 0; k < 3; k++)
+                small.planes[(k + 1) * EF_GROUP_ROWS + i] =
+                    (uint8_t)(piece.moments[EF_PIECE + i] >> (8 * k));
         } else {
             total[piece.labels[i]] += piece.times[i];
-            small.times[piece.labels[i] * EF_GROUP_ROWS + (uint32_t)i] = (uint8_t)piece.times[i];
+            small.planes[piece.labels[i] * EF_GROUP_ROWS + (uint32_t)i] = (uint8_t)piece.times[i];
         }
     }
     size = size_of(tree, total);
@@ -1245,7 +1242,7 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
             most = most < EF_LEAST_ROWS ? EF_LEAST_ROWS : most;
             most = most < n ? most : n;
         }
-        batch = n <= EF_EXACT_BELOW || most < EF_BATCH ? most : EF_BATCH;
+        batch = n <= EF_EXACT_BELOW || most < task->batch ? most : task->batch;
     } else if (tree->left >= 0 && tree->left < n * n_racing) {
         return 0; /* exact or nothing */
     }
@@ -1307,7 +1304,7 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
             if (n_racing == 1 && !better_threshold(tree, lead, rest, slack))
                 break;
         }
-        batch = seen >> 1 > EF_BATCH ? seen >> 1 : EF_BATCH;
+        batch = seen >> 1 > task->batch ? seen >> 1 : task->batch;
     }
     return decide_by_cells(tree, lead, rest, split);
 }
