@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+KERNEL := setup.py edgeforest/_kernel.c $(wildcard firmware/kernel/*.[ch])
 
-.PHONY: help demo test lint runtimes bench clean
+.PHONY: help demo test lint runtimes bench wheel clean
 
 help:
 	@echo "make demo      train on a sample sensor log, under a budget, and look at the result"
@@ -11,19 +13,20 @@ help:
 	@echo "make lint      ruff"
 	@echo "make runtimes  fetch the MicroPython runtimes that the tests use"
 	@echo "make bench     pure Python beside scikit-learn, in one run"
+	@echo "make wheel     build both wheels into dist/, and look inside them"
 	@echo "make clean     remove what these made"
 
-$(VENV)/demo: pyproject.toml
+$(VENV)/demo: pyproject.toml $(KERNEL)
 	@echo "== making $(VENV) and installing edgeforest (no dependencies)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "EdgeForest needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(PIP) install --quiet --editable .
 	@touch $@
 
 $(VENV)/test: $(VENV)/demo
 	@echo "== installing what the tests need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@$(PIP) install --quiet --editable '.[test]'
 	@touch $@
 
 demo: $(VENV)/demo
@@ -48,6 +51,17 @@ test: lint runtimes
 bench: $(VENV)/test
 	@$(BIN)/python benchmarks/pure_vs_sklearn.py
 
+# Once for this platform, once for everywhere. What an earlier build left in build/ is not asked for.
+wheel: $(VENV)/demo
+	@rm -rf build dist
+	@echo "== building for this platform"
+	@$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	@$(BIN)/python tools/check_wheel.py --native dist/*.whl
+	@echo "== building for everywhere"
+	@EDGEFOREST_PURE=1 $(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	@$(BIN)/python tools/check_wheel.py dist/*-py3-none-any.whl
+
 clean:
-	rm -rf $(VENV) .runtimes build dist *.egg-info .pytest_cache .hypothesis .ruff_cache
+	rm -rf $(VENV) .runtimes build dist *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	rm -f edgeforest/*.so edgeforest/*.pyd
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

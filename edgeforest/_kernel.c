@@ -592,46 +592,66 @@ fail:
 
 /* ---- Prediction ---- */
 
-/* predict(roots, feature, threshold, right, votes, width, X, layout, first, n, out, best): the
- * summed votes of n rows into `out` (uint32), the place of the largest into `best` (uint16).
- * `layout` is (offset, step of a row, step of a column, type). */
+/* pack(feature, threshold, right, wide) -> (bytes of packed nodes, whether one asks for equality) */
+static PyObject *kernel_pack(PyObject *self, PyObject *args)
+{
+    Py_buffer feature, threshold, right;
+    int wide;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*y*y*i", &feature, &threshold, &right, &wide))
+        return NULL;
+    size_t n = (size_t)feature.len / sizeof(uint16_t);
+    PyObject *nodes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n * sizeof(ef_packed)));
+    int equal = 0;
+    if (nodes)
+        equal = ef_pack(feature.buf, threshold.buf, wide ? NULL : right.buf,
+                        wide ? right.buf : NULL, n,
+                        (ef_packed *)(void *)PyBytes_AsString(nodes));
+    PyBuffer_Release(&feature);
+    PyBuffer_Release(&threshold);
+    PyBuffer_Release(&right);
+    return nodes ? Py_BuildValue("Ni", nodes, equal) : NULL;
+}
+
+/* predict((nodes, equal), roots, votes, width, X, layout, n, out, best): the summed votes of n rows
+ * into `out` (uint32), the place of the largest into `best` (uint16). `layout` is (offset, step of
+ * a row, step of a column, type). */
 static PyObject *kernel_predict(PyObject *self, PyObject *args)
 {
-    enum { ROOTS, FEATURE, THRESHOLD, RIGHT, VOTES, OUT, BEST, PARTS };
+    enum { NODES, ROOTS, VOTES, OUT, BEST, PARTS };
     Py_buffer part[PARTS], X;
-    PyObject *rows;
-    int width, type, wide;
+    PyObject *given, *result = NULL;
     long long offset, row_step, column_step;
-    Py_ssize_t first, n;
+    int width, type, equal;
+    Py_ssize_t n;
     (void)self;
-    if (!PyArg_ParseTuple(args, "y*y*y*y*y*iiO(LLLi)nnw*w*", part + ROOTS, part + FEATURE,
-                          part + THRESHOLD, part + RIGHT, part + VOTES, &width, &wide, &rows,
-                          &offset, &row_step, &column_step, &type, &first, &n, part + OUT,
-                          part + BEST))
+    if (!PyArg_ParseTuple(args, "(y*i)y*y*iO(LLLi)nw*w*", part + NODES, &equal, part + ROOTS,
+                          part + VOTES, &width, &given, &offset, &row_step, &column_step, &type,
+                          &n, part + OUT, part + BEST))
         return NULL;
-    PyObject *result = NULL;
-    if (PyObject_GetBuffer(rows, &X, PyBUF_STRIDES) == 0) {
+    if (PyObject_GetBuffer(given, &X, PyBUF_STRIDES) == 0) {
         ef_forest forest;
-        ef_rows r;
+        ef_rows rows;
         uint32_t *out = part[OUT].buf;
         uint16_t *best = part[BEST].buf;
+        forest.nodes = part[NODES].buf;
         forest.roots = part[ROOTS].buf;
-        forest.feature = part[FEATURE].buf;
-        forest.threshold = part[THRESHOLD].buf;
-        forest.right16 = wide ? NULL : part[RIGHT].buf;
-        forest.right32 = wide ? part[RIGHT].buf : NULL;
         forest.votes = part[VOTES].buf;
-        forest.n_trees = part[ROOTS].len / (Py_ssize_t)sizeof(uint32_t);
-        forest.width = width;
-        r.values = (const unsigned char *)X.buf + offset;
-        r.row_step = (ptrdiff_t)row_step;
-        r.column_step = (ptrdiff_t)column_step;
-        r.type = (uint8_t)type;
+        forest.n_trees = (size_t)part[ROOTS].len / sizeof(uint32_t);
+        forest.width = (size_t)width;
+        forest.equal = equal;
+        rows.values = (const unsigned char *)X.buf + offset;
+        rows.row_step = (ptrdiff_t)row_step;
+        rows.column_step = (ptrdiff_t)column_step;
+        rows.type = (uint8_t)type;
+        /* As many rows at once as the cache holds: trees are fetched again for each block. */
+        Py_ssize_t block = 1024;
+        while (block > 16 && block * llabs(row_step) > 512 * 1024)
+            block /= 2;
         PyThreadState *thread = n > 16 ? PyEval_SaveThread() : NULL;
-        enum { BLOCK = 256 };
-        for (Py_ssize_t at = 0; at < n; at += BLOCK) {
-            Py_ssize_t count = n - at < BLOCK ? n - at : BLOCK;
-            ef_predict(&forest, &r, (size_t)(first + at), (size_t)count, out + at * width);
+        for (Py_ssize_t at = 0; at < n; at += block) {
+            Py_ssize_t count = n - at < block ? n - at : block;
+            ef_predict(&forest, &rows, (size_t)at, (size_t)count, out + at * width);
             for (Py_ssize_t i = at; i < at + count; i++) {
                 const uint32_t *votes = out + i * width;
                 int top = 0;
@@ -648,6 +668,26 @@ static PyObject *kernel_predict(PyObject *self, PyObject *args)
     for (int i = 0; i < PARTS; i++)
         PyBuffer_Release(part + i);
     return result;
+}
+
+/* values(sums, step, low, out): predictions of a regression from summed votes, in float32 as
+ * Forest.value computes them, into `out` (float64). */
+static PyObject *kernel_values(PyObject *self, PyObject *args)
+{
+    Py_buffer sums, out;
+    double step, low;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*ddw*", &sums, &step, &low, &out))
+        return NULL;
+    const uint32_t *given = sums.buf;
+    double *values = out.buf;
+    for (Py_ssize_t i = 0; i < sums.len / (Py_ssize_t)sizeof *given; i++) {
+        float part = (float)((double)given[i] * step);
+        values[i] = (double)(float)((double)part + low);
+    }
+    PyBuffer_Release(&sums);
+    PyBuffer_Release(&out);
+    return Py_NewRef(Py_None);
 }
 
 /* constants(): those that core_pure has too. */
@@ -674,7 +714,9 @@ static PyMethodDef methods[] = {
     {"grow", kernel_grow, METH_VARARGS, "Go on growing a tree."},
     {"spent", kernel_spent, METH_O, "What a tree has cost."},
     {"close", kernel_close, METH_VARARGS, "Finish a tree and give its arrays."},
+    {"pack", kernel_pack, METH_VARARGS, "Nodes as prediction likes them."},
     {"predict", kernel_predict, METH_VARARGS, "The summed votes of rows."},
+    {"values", kernel_values, METH_VARARGS, "The predictions of a regression."},
     {"constants", kernel_constants, METH_NOARGS, "The kernel's constants."},
     {NULL, NULL, 0, NULL},
 };

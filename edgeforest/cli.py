@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 import edgeforest
+from edgeforest import engine as engines
 from edgeforest.tables import (
     MAX_NUMBER,
     Dataset,
@@ -34,9 +35,10 @@ from edgeforest.tables import (
     reason,
 )
 
-api: Any = edgeforest  # the algorithm also runs on MicroPython, so it carries no types
+api: Any = edgeforest  # a command line is checked when it runs, not by a type checker
 
 LEAF = 0xFFFF  # in a forest's `feature`: no split here
+BLOCK = 256  # rows predicted at once, between two looks at Ctrl-C
 HOLD_OUT = 1 << 21  # the random stream that draws held-out rows; trees have streams from 1 on
 WIDTH = 92  # of printed lines
 BAR = 24  # characters of the longest bar
@@ -160,13 +162,14 @@ class Fitted:
     score: Score
     guess: Any  # of one who looks at the training rows and not at the features
     asked_trees: int
+    engine: str  # and its threads, in words
     interrupted: bool
 
 
 def fit(
     data: Dataset, *, test_share: float, seed: int, progress: Progress, **options: Any
 ) -> Fitted:
-    """Hold rows out, train on the others with `options` of `Training`, score on the held-out."""
+    """Hold rows out, train on the others with `options` of `train_steps`, score on the held-out."""
     n = len(data.rows)
     order = array("I", range(n))
     size = min(n - 1, max(1, int(test_share * n + 0.5))) if test_share else 0
@@ -175,7 +178,7 @@ def fit(
     y = [data.y[i] for i in kept]
     progress.show("turning values into codes ...")
     try:
-        training = api.Training(
+        training = engines.train_steps(
             [data.rows[i] for i in kept],
             y,
             names=data.names,
@@ -183,7 +186,7 @@ def fit(
             seed=seed,
             **options,
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, engines.Absent) as error:
         raise Problem(str(error)) from None
     with Patience() as patience:
         for step in training:
@@ -195,8 +198,8 @@ def fit(
     stopped = patience.stopped
     answers: list[Any] = []
     try:
-        for i in held_out:
-            answers.append(forest.predict(data.rows[i]))
+        for at in range(0, size, BLOCK):
+            answers += forest.predict([data.rows[i] for i in held_out[at : at + BLOCK]])
     except KeyboardInterrupt:  # enough of the score; the forest must not be lost for it
         stopped = True
     score = Score(data.regression)
@@ -204,7 +207,10 @@ def fit(
         score.add(data.y[i], answer)
     progress.clear()
     guess = sum(map(float, y)) / len(y) if data.regression else commonest(Counter(y))
-    return Fitted(forest, data, held_out, score, guess, training.n_trees, stopped)
+    engine = f"{training.engine}, {count(getattr(training, 'n_jobs', 1), 'thread')}"
+    if training.engine != engines.NAMES[0] and not engine_asked(options.get("engine")):
+        engine += "; edgeforest engines says how to get a faster one"
+    return Fitted(forest, data, held_out, score, guess, training.n_trees, engine, stopped)
 
 
 def commonest(labels: Counter[Any]) -> Any:
@@ -236,6 +242,11 @@ def size(n: int) -> str:
     if n < 1000:
         return f"{n} bytes"
     return f"{n / 1000:,.1f} kB" if n < 1_000_000 else f"{n / 1_000_000:,.1f} MB"
+
+
+def duration(seconds: float) -> str:
+    """A time for a reader."""
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 
 def listed(items: Iterable[Any], most: int) -> str:
@@ -308,7 +319,8 @@ def print_fitted(fitted: Fitted) -> None:
     print()
     if fitted.interrupted:
         say("stopped", "by Ctrl-C; the forest so far is complete and is kept")
-    say("spent", f"{spent(forest)}, {forest.spent.seconds:.1f} s")
+    say("engine", fitted.engine)
+    say("spent", f"{spent(forest)}, {duration(forest.spent.seconds)}")
     trees = shape(forest)
     if len(forest) < fitted.asked_trees and not fitted.interrupted:
         trees += f" ({fitted.asked_trees} trees asked for, the budget did not reach further)"
@@ -376,6 +388,7 @@ def save(forest: Any, path: str) -> None:
 def train_command(args: argparse.Namespace) -> int:
     """Train a forest from a CSV file."""
     refuse_output(args.out, args.log)
+    check_engine(args.engine)
     task = {"mse": "regression", "gini": "classification", "entropy": "classification"}.get(
         args.criterion, args.task
     )
@@ -409,6 +422,8 @@ def train_command(args: argparse.Namespace) -> int:
         min_samples_leaf=args.min_samples_leaf,
         class_weight=args.class_weight,
         budget=api.Budget(args.budget, args.seconds, args.bytes),
+        engine=args.engine,
+        n_jobs=args.jobs,
     )
     print_fitted(fitted)
     if args.out is None:
@@ -574,11 +589,55 @@ def demo_command(args: argparse.Namespace) -> int:
     """Run the demo."""
     from edgeforest import demo  # which uses this module
 
+    check_engine(None)
     return demo.run(args.out, args.rows, args.budget)
+
+
+WHAT = {
+    "native": "trees grow in C; --jobs grows several at once",
+    "numpy": "whole arrays at once",
+    "pure": "plain Python",
+}
+
+
+def engines_command(args: argparse.Namespace) -> int:
+    """Say which engines are present, which one is used, and how to get the others."""
+    absent = engines.absent()
+    for name in engines.NAMES:
+        if name not in absent:
+            say(name, f"present: {WHAT[name]}")
+    for name, problem in absent.items():
+        say(name, f"absent: {problem.reason}; to get it, {problem.remedy}")
+    print()
+    check_engine(None)
+    wish = engine_asked(None)
+    if wish:
+        say("used", f"{wish}, because EDGEFOREST_ENGINE={wish}; train --engine overrides it")
+    else:
+        say(
+            "used",
+            f"{engines.name}, the fastest that is present; train --engine or the environment "
+            "variable EDGEFOREST_ENGINE asks for another, and the forest is the same with any",
+        )
+    return 0
+
+
+def engine_asked(name: str | None) -> str | None:
+    """The engine that is asked for by name, here or in the environment."""
+    return name or os.environ.get("EDGEFOREST_ENGINE")
+
+
+def check_engine(name: Any) -> None:
+    """Refuse, before any work, an engine that is not there; None is the one that is picked."""
+    try:
+        engines.pick(name)
+    except (ValueError, engines.Absent) as error:
+        raise Problem(str(error)) from None
 
 
 def load_model(path: str) -> Any:
     """Read a model, or say what is wrong with it."""
+    check_engine(None)
     try:
         with open(path, "rb") as stream:
             return api.load(stream)
@@ -655,6 +714,16 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     return convert
 
 
+def jobs(text: str) -> int:
+    """A number of threads."""
+    if text == "-1":
+        return -1
+    try:
+        return whole(1, 1024)(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error} (-1 stands for every core)") from None
+
+
 def share(text: str) -> float:
     """A number from 0 to below 1."""
     try:
@@ -677,6 +746,7 @@ examples:
   edgeforest train log.csv --target activity --budget 2M --out model.json
   edgeforest predict model.json new.csv --out predictions.csv
   edgeforest inspect model.json
+  edgeforest engines
 """
 
 
@@ -700,6 +770,13 @@ def build_parser() -> argparse.ArgumentParser:
     add_predict(commands)
     add_inspect(commands)
     add_demo(commands)
+    add_command(
+        commands,
+        "engines",
+        engines_command,
+        "say which engines are present, which one is used, and how to get the others",
+        "All of them grow the same forest; they differ in speed.",
+    )
     return parser
 
 
@@ -742,6 +819,20 @@ def add_train(commands: Any) -> None:
     )
     budget.add_argument(
         "--bytes", type=amount, metavar="B", help="refuse to need more than B bytes to train"
+    )
+
+    engine = parser.add_argument_group("engine", "none of these changes the forest, only the speed")
+    engine.add_argument(
+        "--engine",
+        choices=engines.NAMES,
+        help="what trains (the fastest that is present; `edgeforest engines` lists them)",
+    )
+    engine.add_argument(
+        "--jobs",
+        type=jobs,
+        default=1,
+        metavar="N",
+        help="threads, -1 for every core (default 1); native has them, the others have one",
     )
 
     columns = parser.add_argument_group("columns")

@@ -420,6 +420,10 @@ def _column(values: Any, view: memoryview) -> tuple[list[Any], array]:
 class Forest(core_pure.Forest):
     """A forest that predicts in C. See `core_pure.Forest`."""
 
+    def prepare(self) -> None:
+        self._packed: Any = None
+        super().prepare()
+
     def prepare_cuts(self) -> None:
         """Not needed here, unless `predict_into` is called with whole numbers."""
         self.__dict__.pop("cut", None)
@@ -430,8 +434,63 @@ class Forest(core_pure.Forest):
         super().prepare_cuts()
         return self.cut
 
+    def _sums(self, rows: Any) -> "tuple[bool, array[int], array[int]]":
+        """Whether it is one row; the summed votes of all rows, and the winner of each."""
+        view = _view(rows) if self.all_numbers else None
+        if view is not None and view.shape is not None and view.strides is not None:
+            one = view.ndim == 1
+            n, step, column = 1, 0, view.strides[-1]
+            if not one:
+                n, step = view.shape[0], view.strides[0]
+            if view.shape[-1] != self.n_features or n == 0:
+                view = None
+        if view is None or view.nbytes == 0:
+            one, rows = self._encoded(rows)
+            n, step, column = len(rows) // self.n_features, 4 * self.n_features, 4
+            view = memoryview(rows)
+        sums = array("I", bytes(4 * n * self.n_votes))
+        best = array("H", bytes(2 * n))
+        if self._packed is None:
+            wide = self.right.typecode != "H"
+            self._packed = _kernel.pack(self.feature, self.threshold, self.right, wide)
+        layout = 0, step, column, _type(view)
+        _kernel.predict(
+            self._packed, self.roots, self.votes, self.n_votes, rows, layout, n, sums, best
+        )
+        return one, sums, best
+
+    def _encoded(self, rows: Any) -> "tuple[bool, array[float]]":
+        """Whether it is one row; the numbers of all rows."""
+        if not core_pure._is_sequence(rows):
+            if isinstance(rows, (str, dict, set)) or not hasattr(rows, "__iter__"):
+                raise TypeError(f"give a row, or a list of rows; got {rows!r}")
+            rows = list(rows)
+        if len(rows) > 0 and not core_pure._is_sequence(rows[0]):
+            return True, self.encode(rows)
+        values = array("f")
+        for row in rows:
+            values.extend(self.encode(row))
+        return False, values
+
+    def predict(self, rows: Any) -> Any:
+        one, sums, best = self._sums(rows)
+        answers: list[Any]
+        if self.regression:
+            values = array("d", bytes(8 * len(sums)))
+            step = array("f", [self.span / (self.scale * len(self.roots))])[0]
+            _kernel.values(sums, step, self.low, values)
+            answers = values.tolist()
+        else:
+            classes = self.classes
+            answers = [classes[k] for k in best]
+        return answers[0] if one else answers
+
     def _votes(self, rows: Any) -> Any:
-        return super()._votes(rows)
+        one, sums, best = self._sums(rows)
+        width = self.n_votes
+        return one, [
+            (k, sums[width * i : width * i + width].tolist()) for i, k in enumerate(best)
+        ]
 
 
 load = core_pure.load

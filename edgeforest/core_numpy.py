@@ -331,8 +331,10 @@ class NumpyTraining(core_pure.Training):
         core_pure.Training.read_labels(self, X, y, regression, n_features, by_column)
         self.table = None  # X as an array of rows, where it can be one without a copy
         if n_features is not None:
-            if isinstance(X, (bytes, bytearray, array)):
-                X = np.frombuffer(X, np.uint8 if isinstance(X, (bytes, bytearray)) else X.typecode)
+            if isinstance(X, (bytes, bytearray)):
+                X = np.frombuffer(X, np.uint8)
+            elif isinstance(X, array) and X.typecode not in "uw":  # these hold text
+                X = np.frombuffer(X, X.typecode)
             if _is_numeric(X) and X.ndim == 1:
                 self.table = X.reshape(self.n, self.m)
         elif _is_numeric(X) and X.ndim == 2:
@@ -778,18 +780,18 @@ class NumpyForest(core_pure.Forest):
                 values.extend(self.encode(row))
             rows = np.frombuffer(values, np.float32).reshape(-1, self.n_features)
         answers = []
-        for at in range(0, len(rows), BLOCK):
-            votes = self._vote(_float32(rows[at : at + BLOCK]))
+        block = min(BLOCK, 1 + 16 * BLOCK // max(len(self.roots), self.n_votes))
+        for at in range(0, len(rows), block):
+            votes = self._vote(_float32(rows[at : at + block]))
             answers += zip(votes.argmax(axis=1).tolist(), votes.tolist(), strict=True)
         return False, answers
 
     def _vote(self, rows):
         """Summed votes, (rows, classes): all rows and trees go down one level at a time."""
         count = len(rows)
-        feature = np.frombuffer(self.feature, np.uint16)
-        threshold = np.frombuffer(self.threshold, np.float32)
-        right = np.frombuffer(self.right, np.uint16 if self.right.typecode == "H" else np.uint32)
-        right = right.astype(np.intp)
+        feature = np.asarray(self.feature, np.uint16)
+        threshold = np.asarray(self.threshold, np.float32)
+        right = np.asarray(self.right, np.intp)
         kinds = np.bitwise_or.reduce(feature[feature != LEAF], initial=0) & core_pure.EQUAL
         rows = np.ascontiguousarray(rows)
         flat = rows.ravel()
@@ -812,7 +814,7 @@ class NumpyForest(core_pure.Forest):
             here = np.where(left, here + 1, right[here])
             node[live] = here
             live = live[feature[here] != LEAF]
-        votes = np.frombuffer(self.votes, np.uint16).reshape(-1, self.n_votes)
+        votes = np.asarray(self.votes, np.uint16).reshape(-1, self.n_votes)
         out = np.zeros((count, self.n_votes), np.int64)
         for place in right[node].reshape(-1, count):
             out += votes[place]

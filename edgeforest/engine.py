@@ -1,80 +1,215 @@
 """Pick the engine that trains: native (C), numpy or pure, the fastest that is present.
 
-All of them grow the same forest from the same data, options and seed. `engine=` of a call, or
-else the environment variable EDGEFOREST_ENGINE, asks for one by name.
+All of them grow the same forest from the same data, options and seed. `engine=` of a call asks for
+one by name, or else the environment variable EDGEFOREST_ENGINE, unless that is empty.
 
 >>> from edgeforest import engine
->>> engine.name in engine.present()
+>>> engine.name in engine.present()          # the one that is used when nothing is asked for
 True
+>>> rows, labels = [[i % 7, i % 3] for i in range(60)], [i % 7 > 2 for i in range(60)]
+>>> forest = engine.train(rows, labels, engine="pure", n_trees=3)
+>>> forest.engine, forest.to_json() == engine.train(rows, labels, n_trees=3).to_json()
+('pure', True)
 """
 
+from __future__ import annotations
+
 import os
+import warnings
 from importlib import import_module
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 from edgeforest import core_pure
 from edgeforest.core_pure import Forest, Training
 
-NAMES = ("native", "numpy", "pure")  # fastest first
-_HOW = {
-    "native": "it needs a C compiler when edgeforest is installed: install one (apt install gcc), "
-    "then install edgeforest again",
-    "numpy": "install NumPy (pip install numpy)",
+if TYPE_CHECKING:  # names that only the stub has
+    from collections.abc import Iterable
+    from os import PathLike
+    from types import ModuleType
+
+    from edgeforest.core_pure import (
+        Budget,
+        _ClassWeight,
+        _Criterion,
+        _Kind,
+        _Readable,
+        _Splitter,
+        _Values,
+    )
+
+Name: TypeAlias = Literal["native", "numpy", "pure"]
+NAMES: tuple[Name, ...] = get_args(Name)  # fastest first
+
+name: Name  # of the engine that is used when nothing is asked for; see `__getattr__`
+
+# What an engine is made of, besides Python; why that is not there; how to get it.
+_NEEDS = {
+    "native": (
+        "edgeforest._kernel",
+        "it was not compiled when edgeforest was installed",
+        "install a C compiler and Python's headers (on Debian: apt install gcc python3-dev), then "
+        "edgeforest again from its source (pip install --force-reinstall --no-cache-dir "
+        "--no-binary edgeforest edgeforest, or in a checkout: pip install --editable .)",
+    ),
+    "numpy": ("numpy", "NumPy is not installed", "install it (pip install numpy)"),
 }
 
 
-def _module(name: str) -> Any:
-    return import_module(f"edgeforest.core_{name}")
+class Options(TypedDict, total=False):
+    """The options of `Training`, for type checkers; a test keeps them in step."""
+
+    kind: _Kind
+    criterion: _Criterion
+    splitter: _Splitter
+    n_trees: int
+    max_depth: int | None
+    max_features: int | float | None
+    min_samples_leaf: int
+    min_samples_split: int
+    min_impurity_decrease: float
+    max_leaf_nodes: int | None
+    n_bins: int | None
+    bootstrap: bool | None
+    max_samples: int | float | None
+    alpha_n: float
+    alpha_f: float
+    class_weight: _ClassWeight | None
+    sample_weight: _Values | None
+    names: _Values | None
+    categorical: Iterable[str | int]
+    n_features: int | None
+    by_column: bool
+    budget: int | Budget | None
+    confidence: float | None
+    z: float
+    tolerance: float
+    batch: int
+    seed: int
 
 
-def present() -> list[str]:
-    """The engines that can be used here, fastest first."""
-    found = []
-    for name in NAMES:
+class Absent(RuntimeError):
+    """An engine cannot be used: `reason` says why, `remedy` how to get it."""
+
+    def __init__(self, engine: str, error: Exception, advice: str = "") -> None:
+        needs, self.reason, self.remedy = _NEEDS[engine]
+        self.broken = find_spec(needs) is not None
+        if self.broken:  # of another Python, cut short, or of other sources
+            said = " ".join(str(error).split())
+            self.reason = f"it is there but does not load: {type(error).__name__}: {said}"
+        super().__init__(
+            f"the {engine} engine cannot be used: {self.reason}; {self.remedy}{advice}"
+        )
+
+
+def _module(engine: str, advice: str = "") -> ModuleType:
+    try:
+        return import_module(f"edgeforest.core_{engine}")
+    except Exception as error:  # a damaged installation raises not only ImportError
+        if engine not in _NEEDS:
+            raise
+        raise Absent(engine, error, advice) from error
+
+
+def absent() -> dict[Name, Absent]:
+    """The engines that cannot be used here, with `reason` and `remedy` of each.
+
+    >>> "pure" in absent()
+    False
+    """
+    found: dict[Name, Absent] = {}
+    for engine in NAMES:
         try:
-            _module(name)
-        except ImportError:
-            continue
-        found.append(name)
+            _module(engine)
+        except Absent as error:
+            found[engine] = error
     return found
 
 
-def pick(name: str | None = None) -> Any:
-    """The module of the engine of that name, of EDGEFOREST_ENGINE, or of the fastest present."""
-    asked = name or os.environ.get("EDGEFOREST_ENGINE")
-    if not asked:
-        return _module(present()[0])
-    if asked not in NAMES:
-        what = "engine" if name else "EDGEFOREST_ENGINE"
-        raise ValueError(f"{what} must be one of {', '.join(NAMES)}, got {asked!r}")
-    try:
-        return _module(asked)
-    except ImportError as error:
-        raise RuntimeError(
-            f"the {asked} engine is not present ({error}); {_HOW[asked]}, or leave engine out"
-        ) from None
+def present() -> list[Name]:
+    """The engines that can be used here, fastest first.
+
+    >>> present()[-1]
+    'pure'
+    """
+    missing = absent()
+    return [engine for engine in NAMES if engine not in missing]
+
+
+def pick(engine: Name | None = None) -> ModuleType:
+    """The module of the engine of that name, of EDGEFOREST_ENGINE, or of the fastest present.
+
+    A name that is not known is a ValueError; an engine that is not present is a RuntimeError that
+    says why and how to get it.
+
+    >>> pick("pure").__name__
+    'edgeforest.core_pure'
+    >>> pick("fast")
+    Traceback (most recent call last):
+    ValueError: engine must be one of native, numpy, pure, got 'fast'
+    """
+    if engine is not None:
+        return _asked("engine", engine, ", or leave engine out")
+    wish = os.environ.get("EDGEFOREST_ENGINE")
+    return _asked("EDGEFOREST_ENGINE", wish, ", or unset EDGEFOREST_ENGINE") if wish else _fastest()
+
+
+def _asked(what: str, engine: str, advice: str) -> ModuleType:
+    if engine not in NAMES:
+        raise ValueError(f"{what} must be one of {', '.join(NAMES)}, got {engine!r}")
+    return _module(engine, advice)
+
+
+def _fastest() -> ModuleType:
+    """The first that can be used; those after it are not even imported, since NumPy takes long."""
+    for engine in NAMES[:-1]:
+        try:
+            return _module(engine)
+        except Absent as error:
+            if error.broken:  # who installed it expects its speed
+                warnings.warn(str(error), RuntimeWarning, stacklevel=4)
+    return core_pure
 
 
 def train_steps(
-    X: Any, y: Any, *, engine: str | None = None, n_jobs: int | None = None, **options: Any
+    X: _Values,
+    y: _Values,
+    *,
+    engine: Name | None = None,
+    n_jobs: int | None = None,
+    **options: Unpack[Options],
 ) -> Training:
-    """Training that gives control back between rounds: see `Training` for it and its options.
+    """Training that gives control back between steps: see `Training` for it and its options.
 
-    `n_jobs` trees grow at once where the engine has threads (native); -1 stands for every core.
-    The forest is the same for any number.
+    With native, `n_jobs` trees grow at once, each in a thread of its own: 1 unless said, -1 stands
+    for every core. The other engines have one thread. The forest is the same for any number.
+
+    >>> steps = train_steps([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], n_jobs=2)
+    >>> for step in steps:
+    ...     pass
+    >>> steps.forest().predict([5])
+    True
     """
     maker: Any = pick(engine).Training
     jobs = _jobs(n_jobs)
-    if maker.engine == "native":
-        options["n_jobs"] = jobs
-    training: Training = maker(X, y, **options)
+    threads = {"n_jobs": jobs} if maker.engine == "native" else {}
+    training: Training = maker(X, y, **threads, **options)
     return training
 
 
 def train(
-    X: Any, y: Any, *, engine: str | None = None, n_jobs: int | None = None, **options: Any
+    X: _Values,
+    y: _Values,
+    *,
+    engine: Name | None = None,
+    n_jobs: int | None = None,
+    **options: Unpack[Options],
 ) -> Forest:
-    """Train a forest to the end, or to the end of its budget: see `train_steps`."""
+    """Train a forest to the end, or to the end of its budget: see `train_steps`.
+
+    >>> train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)]).predict([[1], [5]])
+    [False, True]
+    """
     training = train_steps(X, y, engine=engine, n_jobs=n_jobs, **options)
     for _ in training:
         pass
@@ -82,17 +217,37 @@ def train(
 
 
 def _jobs(n_jobs: int | None) -> int:
+    """How many threads that asks for.
+
+    >>> _jobs(None), _jobs(3), _jobs(-1) >= 1
+    (1, 3, True)
+    """
+    if n_jobs is None:
+        return 1
     if n_jobs == -1:
+        if hasattr(os, "sched_getaffinity"):  # the cores that this process may use
+            return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
-    return core_pure._between("n_jobs", n_jobs or 1, 1, 1024, " (or -1 for every core)")
+    checks: Any = core_pure  # whose stub has only what is public
+    return int(checks._between("n_jobs", n_jobs, 1, 1024, " (-1 stands for every core)"))
 
 
-def load(source: Any) -> Forest:
-    """Read a model: see `core_pure.load`. It predicts with the fastest engine present."""
-    return core_pure.load(source, pick().Forest)
+def load(source: str | bytes | bytearray | PathLike[str] | _Readable) -> Forest:
+    """Read a model from a path, an open file or its text; the fastest engine present predicts.
+
+    A file that is not ours, of a newer version, cut short or altered is refused with a ValueError.
+
+    >>> text = train([[1], [2]], ["a", "b"], seed=1).to_json()
+    >>> load(text).to_json() == text
+    True
+    """
+    forest: Forest = core_pure.load(source, pick().Forest)
+    return forest
 
 
-def __getattr__(attribute: str) -> Any:
-    if attribute == "name":  # of the engine that is used when nothing else is said
-        return pick().Training.engine
-    raise AttributeError(f"module {__name__!r} has no attribute {attribute!r}")
+if not TYPE_CHECKING:  # which knows what there is without it
+
+    def __getattr__(attribute: str) -> Any:
+        if attribute == "name":  # depends on the environment, so it is looked up every time
+            return pick().Training.engine
+        raise AttributeError(f"module {__name__!r} has no attribute {attribute!r}")

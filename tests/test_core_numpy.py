@@ -290,6 +290,12 @@ BAD_TARGETS = {
 }
 
 
+def test_a_flat_buffer_of_text_gets_the_sentence_of_core_pure():
+    given = array("u", "abcdef"), [0, 1]
+    said = complaint(core_pure, *given, n_features=3)
+    assert complaint(core_numpy, *given, n_features=3) == said
+
+
 def complaint(engine, *given, **options):
     with pytest.raises((TypeError, ValueError)) as caught:
         engine.Training(*given, **options)

@@ -199,22 +199,34 @@ void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *
 
 /* ---- Predicting ---- */
 
+/* A node as prediction likes it. `left` and `right` are steps to the children: a leaf has a left
+ * step of 0 and every value goes there; its `right` is the place of its votes. */
 typedef struct {
+    float threshold;
+    uint32_t right;
+    uint16_t feature;
+    uint8_t left;
+    uint8_t flags; /* EF_MISSING_LEFT >> 8, EF_EQUAL >> 8 */
+} ef_packed;
+
+/* Pack the n nodes of a forest; right16 or right32 is NULL. Returns whether a node asks for
+ * equality. */
+int ef_pack(const uint16_t *feature, const float *threshold, const uint16_t *right16,
+            const uint32_t *right32, size_t n, ef_packed *packed);
+
+typedef struct {
+    const ef_packed *nodes;
     const uint32_t *roots;
-    const uint16_t *feature;
-    const float *threshold;
-    const uint16_t *right16; /* one of the two */
-    const uint32_t *right32;
     const uint16_t *votes;
-    int64_t n_trees;
-    int32_t width;
+    size_t n_trees, width;
+    int equal; /* what ef_pack returned */
 } ef_forest;
 
 /* Rows of numbers: value f of row i lies at values + i * row_step + f * column_step. */
 typedef struct {
     const unsigned char *values;
     ptrdiff_t row_step, column_step;
-    uint8_t type; /* ef_type, EF_CODES excluded */
+    uint8_t type; /* ef_type; EF_CODES reads bytes */
 } ef_rows;
 
 /* Sum the votes of all trees for rows first .. first + n into `out`, `width` for each row. */

@@ -1,43 +1,126 @@
 /* Predicting: the summed votes of a forest for rows of numbers. */
 #include "internal.h"
 
-static inline uint32_t descend(const ef_forest *forest, uint32_t node, const ef_column *row,
-                               ptrdiff_t column_step)
+#define FETCH 8192 /* bytes of a row, at most, that are fetched at once */
+#define LANES 8 /* rows that go down a tree side by side: while one waits for memory, others go on */
+
+int ef_pack(const uint16_t *feature, const float *threshold, const uint16_t *right16,
+            const uint32_t *right32, size_t n, ef_packed *packed)
+{
+    int equal = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t right = right16 ? right16[i] : right32[i];
+        ef_packed *p = packed + i;
+        if (feature[i] == EF_LEAF) {
+            p->threshold = HUGE_VALF;
+            p->right = right;
+            p->feature = 0;
+            p->left = 0;
+            p->flags = EF_MISSING_LEFT >> 8;
+        } else {
+            p->threshold = threshold[i];
+            p->right = right - (uint32_t)i;
+            p->feature = feature[i] & EF_FEATURE;
+            p->left = 1;
+            p->flags = (uint8_t)((feature[i] & ~EF_FEATURE) >> 8);
+            equal |= (feature[i] & EF_EQUAL) != 0;
+        }
+    }
+    return equal;
+}
+
+/* One row, every kind of node. */
+static uint32_t descend(const ef_packed *nodes, uint32_t node, const ef_column *row,
+                        ptrdiff_t column_step)
 {
     ef_column c = *row;
     for (;;) {
-        uint16_t f = forest->feature[node];
-        if (f == EF_LEAF)
-            return node;
-        c.values = row->values + (f & EF_FEATURE) * column_step;
+        const ef_packed *p = nodes + node;
+        if (!p->left)
+            return p->right;
+        c.values = row->values + p->feature * column_step;
         float x = ef_value(&c, 0);
-        float t = forest->threshold[node];
-        int left;
-        if (x != x || ((f & EF_EQUAL) && x == 0.0f))
-            left = f & EF_MISSING_LEFT;
+        int equal = p->flags & (EF_EQUAL >> 8), left;
+        if (x != x || (equal && x == 0.0f))
+            left = p->flags & (EF_MISSING_LEFT >> 8);
         else
-            left = (f & EF_EQUAL) ? x == t : x <= t;
-        node = left ? node + 1 : forest->right16 ? forest->right16[node] : forest->right32[node];
+            left = equal ? x == p->threshold : x <= p->threshold;
+        node += left ? 1 : p->right;
     }
+}
+
+/* Some rows side by side, without a branch: numbers only. */
+#define DESCEND(NAME, TYPE, MISSING)                                                               \
+    static void NAME(const ef_packed *nodes, uint32_t root, const unsigned char *values,           \
+                     ptrdiff_t row_step, ptrdiff_t column_step, uint32_t *places)                  \
+    {                                                                                              \
+        uint32_t node[LANES];                                                                      \
+        for (int k = 0; k < LANES; k++)                                                            \
+            node[k] = root;                                                                        \
+        for (;;) {                                                                                 \
+            unsigned more = 0;                                                                     \
+            for (int k = 0; k < LANES; k++) {                                                      \
+                const ef_packed *p = nodes + node[k];                                              \
+                TYPE v;                                                                            \
+                memcpy(&v, values + k * row_step + p->feature * column_step, sizeof v);            \
+                float x = (float)v;                                                                \
+                uint32_t left = x <= p->threshold; /* 0 or 1: what follows has no branch */        \
+                if (MISSING)                                                                       \
+                    left |= (uint32_t)(x != x) & (uint32_t)(p->flags >> 7);                        \
+                more |= p->left;                                                                   \
+                node[k] += (p->left & (0u - left)) | (p->right & (left - 1u));                     \
+            }                                                                                      \
+            if (!more)                                                                             \
+                break;                                                                             \
+        }                                                                                          \
+        for (int k = 0; k < LANES; k++)                                                            \
+            places[k] = nodes[node[k]].right;                                                      \
+    }
+
+DESCEND(descend_u8, uint8_t, 0)
+DESCEND(descend_i16, int16_t, 0)
+DESCEND(descend_f32, float, 1)
+DESCEND(descend_f64, double, 1)
+
+static void add_votes(const ef_forest *forest, uint32_t place, uint32_t *out)
+{
+    const uint16_t *votes = forest->votes + place * forest->width;
+    for (size_t k = 0; k < forest->width; k++)
+        out[k] += votes[k];
 }
 
 void ef_predict(const ef_forest *forest, const ef_rows *rows, size_t first, size_t n,
                 uint32_t *out)
 {
-    size_t width = (size_t)forest->width;
-    memset(out, 0, n * width * sizeof *out);
     ef_column row;
     memset(&row, 0, sizeof row);
-    row.type = rows->type;
-    for (int64_t tree = 0; tree < forest->n_trees; tree++) {
-        uint32_t root = forest->roots[tree];
-        for (size_t i = 0; i < n; i++) {
+    row.type = rows->type == EF_CODES ? EF_U8 : rows->type;
+    void (*descend_some)(const ef_packed *, uint32_t, const unsigned char *, ptrdiff_t, ptrdiff_t,
+                         uint32_t *) = row.type == EF_U8    ? descend_u8
+                                       : row.type == EF_I16 ? descend_i16
+                                       : row.type == EF_F32 ? descend_f32
+                                       : row.type == EF_F64 ? descend_f64
+                                                            : NULL;
+    memset(out, 0, n * forest->width * sizeof *out);
+    /* Trees jump about in the rows: fetch rows that lie in one piece before they do. */
+    if (rows->row_step > 0 && rows->row_step <= FETCH && rows->column_step <= 8)
+        for (ptrdiff_t at = 0; at < (ptrdiff_t)n * rows->row_step; at += EF_LINE)
+            EF_PREFETCH(rows->values + (ptrdiff_t)first * rows->row_step + at);
+    for (size_t tree = 0; tree < forest->n_trees; tree++) {
+        uint32_t root = forest->roots[tree], places[LANES];
+        size_t i = 0;
+        if (descend_some && !forest->equal)
+            for (; i + LANES <= n; i += LANES) {
+                descend_some(forest->nodes, root,
+                             rows->values + (ptrdiff_t)(first + i) * rows->row_step,
+                             rows->row_step, rows->column_step, places);
+                for (size_t k = 0; k < LANES; k++)
+                    add_votes(forest, places[k], out + (i + k) * forest->width);
+            }
+        for (; i < n; i++) {
             row.values = rows->values + (ptrdiff_t)(first + i) * rows->row_step;
-            uint32_t leaf = descend(forest, root, &row, rows->column_step);
-            uint32_t place = forest->right16 ? forest->right16[leaf] : forest->right32[leaf];
-            const uint16_t *votes = forest->votes + (size_t)place * width;
-            for (size_t k = 0; k < width; k++)
-                out[i * width + k] += votes[k];
+            add_votes(forest, descend(forest->nodes, root, &row, rows->column_step),
+                      out + i * forest->width);
         }
     }
 }

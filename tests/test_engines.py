@@ -1,0 +1,684 @@
+"""Every engine grows the same forest, to the last byte, from the same data, options and seed.
+
+A case is drawn by Hypothesis: a table in one of many forms, labels, options. It is trained by every
+engine that is present. What they give is compared as model files, then by what it predicts.
+"""
+
+import json
+import os
+from array import array
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from runtimes import needs
+
+from edgeforest import Budget, core_pure, engine, load, train, train_steps
+
+EXAMPLES = int(os.environ.get("EDGEFOREST_EXAMPLES", "400"))  # of the grid; raise it at will
+ENGINES = engine.present()
+NAN = float("nan")
+
+KINDS = ("random-forest", "extra-trees", "random-patches")
+SPLITTERS = ("mab", "mab-paper", "exact")
+CRITERIA = ("gini", "entropy", "mse")
+
+needs_native = needs("native" in ENGINES, "the C kernel was not built: install edgeforest with gcc")
+
+
+def examples(share):
+    """Settings for a part of the grid."""
+    return settings(
+        max_examples=max(1, int(EXAMPLES * share)),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+# ---- Tables -----------------------------------------------------------------------------------
+
+TINY = 2.0**-149  # the smallest float32 above zero
+COLUMNS = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "few": lambda rng, n: rng.integers(-3, 4, n) * 1.0,
+    "same": lambda rng, n: np.full(n, 2.5),
+    "rare": lambda rng, n: (rng.random(n) < 0.01) * 1.0,
+    "skewed": lambda rng, n: np.exp(4 * rng.normal(size=n)),
+    "spike": lambda rng, n: np.where(rng.random(n) < 0.8, 0.0, rng.random(n)),
+    "tiny": lambda rng, n: rng.integers(-2, 5, n) * TINY,
+    "huge": lambda rng, n: np.clip(rng.normal(size=n) * 2e38, -3.4e38, 3.4e38),
+    "zeros": lambda rng, n: rng.choice([0.0, -0.0, 1.0, -1.0], n),
+    "neighbours": lambda rng, n: 1.0 + rng.integers(0, 4, n) * 2.0**-23,
+    "absent": lambda rng, n: np.full(n, NAN),
+}
+DTYPES = [
+    "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool",
+    "float16", "float32", "float64", ">f4", "object",
+]  # fmt: skip
+WORDS = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu"]
+
+
+def as_dtype(X, dtype):
+    """The table as numbers of this type, with its own use of their range."""
+    if dtype in ("float64", "object"):
+        return X.astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        with np.errstate(over="ignore"):
+            X = X.astype(dtype)
+        return np.where(np.isinf(X), X.dtype.type(1.0), X).astype(dtype)
+    if dtype == "bool":
+        return np.nan_to_num(X) > 0.3
+    info = np.iinfo(dtype)
+    spread = 40.0 if info.bits < 32 else 2.0 ** (info.bits - 5)
+    X = np.clip(np.nan_to_num(X) * spread + 100, info.min / 1.01, info.max / 1.01)
+    return X.astype(dtype)
+
+
+FORMS = {}
+
+
+def form(function):
+    """Note a way to hand a table over: from the table to (X, options)."""
+    FORMS[function.__name__] = function
+    return function
+
+
+@form
+def c_order(X, folder):
+    return np.ascontiguousarray(X), {}
+
+
+@form
+def fortran_order(X, folder):
+    return np.asfortranarray(X), {}
+
+
+@form
+def slices(X, folder):
+    wide = np.zeros((2 * len(X), 3 * X.shape[1] + 1), X.dtype)
+    wide[::2, 1::3] = X
+    return wide[::2, 1::3], {}
+
+
+@form
+def backwards(X, folder):
+    return np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1], {}
+
+
+@form
+def memory_map(X, folder):
+    if X.dtype == object:
+        return c_order(X, folder)
+    path = folder / "table.npy"
+    np.save(path, X)
+    return np.load(path, mmap_mode="r"), {}
+
+
+@form
+def rows(X, folder):
+    return X.tolist(), {}
+
+
+@form
+def rows_of_arrays(X, folder):
+    return list(X), {}
+
+
+@form
+def flat(X, folder):
+    if X.dtype == np.uint8:
+        return X.tobytes(), {"n_features": X.shape[1]}
+    return X.ravel(), {"n_features": X.shape[1]}
+
+
+@form
+def flat_array(X, folder):
+    if X.dtype.char not in "bBhHiIlLqQfd" or not X.dtype.isnative:
+        return X.ravel().tolist(), {"n_features": X.shape[1]}
+    return array(X.dtype.char, X.tobytes()), {"n_features": X.shape[1]}
+
+
+@form
+def columns(X, folder):
+    return X.T, {"by_column": True}
+
+
+@form
+def columns_as_lists(X, folder):
+    return X.T.tolist(), {"by_column": True}
+
+
+@form
+def columns_as_arrays(X, folder):
+    if X.dtype == np.uint8:
+        return [column.tobytes() for column in X.T], {"by_column": True}
+    return [np.repeat(column, 2)[::2] for column in X.T], {"by_column": True}
+
+
+@form
+def columns_of_all_sorts(X, folder):
+    made = []
+    for f, column in enumerate(X.T):
+        if f % 3 == 0 and X.dtype != object:
+            column = column.astype("float64")
+        made.append(column.tolist() if f % 3 == 1 else column)
+    return made, {"by_column": True}
+
+
+@st.composite
+def cases(draw, sizes, most_columns=6, **fixed):
+    """A table in some form, labels in some form, and options."""
+    n = draw(sizes)
+    sorts = draw(st.sampled_from([["normal", "few"], ["normal", "skewed"], list(COLUMNS)]))
+    kinds = draw(st.lists(st.sampled_from(sorts), min_size=1, max_size=most_columns))
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    X = np.column_stack([COLUMNS[kind](rng, n) for kind in ["normal", *kinds]])
+    m = X.shape[1]
+    signal = np.nan_to_num(X).clip(-3, 3)
+    signal = (
+        signal[:, 0] - signal[:, -1] ** 2 + rng.normal(size=n) * draw(st.sampled_from([0.1, 1]))
+    )
+    dtype = draw(st.sampled_from(DTYPES))
+    categorical = []
+    if draw(st.booleans()):
+        categorical = draw(st.lists(st.integers(0, m - 1), min_size=1, max_size=2, unique=True))
+    for f in categorical:
+        X[:, f] = rng.integers(0, draw(st.sampled_from([2, 7, 40])), n) / 4
+        signal += (X[:, f] == 0.25) * 1.0
+    if draw(st.booleans()):
+        X[rng.random(X.shape) < draw(st.sampled_from([0.02, 0.3]))] = NAN
+    X = as_dtype(X, dtype)
+    if dtype == "object":  # what only lists can hold: text, and None
+        for f in categorical:
+            X[:, f] = [None if v != v else WORDS[int(4 * v) % 7] for v in X[:, f]]
+        X[rng.random(X.shape) < 0.05] = None
+    options = draw(option_sets(n, m, fixed))
+    options["categorical"] = categorical
+    y = draw(labels(signal, options["criterion"], rng))
+    weighted = draw(st.sampled_from(["no", "no", "no", "rows", "classes", "both"]))
+    if weighted in ("classes", "both") and options["criterion"] != "mse":
+        options["class_weight"] = draw(st.sampled_from(["balanced", {plain(y[0]): 3.0}]))
+    if weighted in ("rows", "both"):
+        weights = rng.choice(draw(st.sampled_from([(1.0, 2.5), (0.0, 1.0), (1.0, 1e6)])), n)
+        options["sample_weight"] = weights if draw(st.booleans()) else weights.tolist()
+    return X, y, draw(st.sampled_from(list(FORMS))), options
+
+
+def plain(label):
+    return label.item() if hasattr(label, "item") else label
+
+
+@st.composite
+def labels(draw, signal, criterion, rng):
+    """Numbers, or two to three hundred classes, in some form."""
+    if criterion == "mse":
+        form = draw(st.sampled_from(["list", "float32", "float64", "int32", "uint8", "array"]))
+        if form == "list":
+            return signal.tolist()
+        if form == "array":
+            return array("f", signal.tolist())
+        return (
+            (signal * (1 if "float" in form else 9))
+            .clip(0 if form == "uint8" else -99)
+            .astype(form)
+        )
+    count = draw(st.sampled_from([2, 2, 3, 10, 300]))
+    places = np.argsort(np.argsort(signal)) * count // len(signal)
+    mixed = rng.random(len(signal)) < 0.1
+    places[mixed] = rng.integers(0, count, int(mixed.sum()))
+    form = draw(
+        st.sampled_from(["list", "text", "bool", "float64", "uint8", "int16", "int64", "uint64"])
+    )
+    if form == "text":
+        return [f"class {k}" for k in places.tolist()]
+    if form == "bool":
+        return places > count // 2
+    if form == "list":
+        return places.tolist()
+    return (places - (3 if form[0] == "i" else 0)).astype(form)
+
+
+@st.composite
+def option_sets(draw, n, m, fixed):
+    """Options of a training: some of those that change the races, one or two limits on the trees."""
+    limits = {
+        "max_depth": st.integers(0, 8),
+        "max_leaf_nodes": st.integers(2, 60),
+        "min_samples_leaf": st.integers(2, max(2, n // 8)),
+        "min_samples_split": st.integers(3, max(3, n // 3)),
+        "min_impurity_decrease": st.sampled_from([1e-4, 0.01, 0.1]),
+        "max_samples": st.one_of(st.integers(1, n), st.sampled_from([0.3, 1.0])),
+        "budget": st.one_of(
+            st.integers(1, 60), st.integers(60, 3000), st.integers(3000, 200_000), st.just(10**12)
+        ),
+    }
+    races = {
+        "max_features": st.one_of(st.integers(1, m), st.sampled_from([0.5, 1.0])),
+        "n_bins": st.sampled_from([2, 3, 5, 40, 255]),
+        "bootstrap": st.booleans(),
+        "batch": st.sampled_from([1, 10, 100, 1000, 5000]),
+        "z": st.sampled_from([0.0, 0.5, 1.0, 4.0]),
+        "tolerance": st.sampled_from([0.0, 0.01, 0.5, 1.0]),
+        "confidence": st.sampled_from([0.5, 0.9, 0.999]),
+        "alpha_n": st.sampled_from([0.1, 1.0]),
+        "alpha_f": st.sampled_from([0.1, 1.0]),
+    }
+    options = {
+        "n_trees": draw(st.integers(1, 4)),
+        "seed": draw(st.one_of(st.integers(0, 99), st.just(2**30 - 1))),
+        "kind": draw(st.sampled_from(KINDS)),
+        "splitter": draw(st.sampled_from(SPLITTERS)),
+        "criterion": draw(st.sampled_from(CRITERIA)),
+    }
+    for possible, most in ((limits, 2), (races, 4)):
+        for name in draw(st.lists(st.sampled_from(list(possible)), max_size=most, unique=True)):
+            options[name] = draw(possible[name])
+    return {**options, **fixed}
+
+
+# ---- Comparing --------------------------------------------------------------------------------
+
+
+def attempt(name, X, y, **options):
+    """The forest of an engine, or what it says against its input."""
+    try:
+        return train(X, y, engine=name, **options)
+    except (TypeError, ValueError) as error:
+        return type(error), str(error)
+
+
+def difference(one, two):
+    """Where two model files differ: a few words instead of two long lines."""
+    one, two = json.loads(one), json.loads(two)
+    return {key: (str(one[key])[:90], str(two[key])[:90]) for key in one if one[key] != two[key]}
+
+
+def forests_of(X, y, **options):
+    """The forest of each engine, by name; they are the same, and so is what is refused."""
+    grown = {name: attempt(name, X, y, **options) for name in ENGINES}
+    wanted = grown["pure"]
+    for name, found in grown.items():
+        if isinstance(wanted, tuple) or isinstance(found, tuple):
+            assert found == wanted, name
+        else:
+            text, expected = found.to_json(), wanted.to_json()
+            assert text == expected or not difference(text, expected), name
+            assert text == expected, name
+            assert found.spent.insertions <= (options.get("budget") or 1e300), name
+    return {} if isinstance(wanted, tuple) else grown
+
+
+def answers_of(forest, rows):
+    """What a forest predicts, with the types of its answers."""
+    answers = [forest.predict(rows)]
+    if not forest.regression:
+        answers.append(forest.predict_proba(rows))
+    return answers, [type(v) for v in answers[0]]
+
+
+def same_answers(forests, rows):
+    """Every engine's forest predicts the same for these rows, together and one by one."""
+    if not forests:
+        return
+    expected = answers_of(forests["pure"], rows)
+    for name, forest in forests.items():
+        assert answers_of(forest, rows) == expected, name
+        if len(rows):
+            assert forest.predict(rows[0]) == expected[0][0][0], name
+            assert forest.predict(rows[len(rows) - 1]) == expected[0][0][-1], name
+
+
+def check(case, folder):
+    """Train a case with every engine, compare the forests and their answers."""
+    X, y, form, options = case
+    given, how = FORMS[form](X, folder)
+    forests = forests_of(given, y, **how, **options)
+    head = X[:30]
+    same_answers(forests, head.tolist())
+    if not how and not isinstance(given, list):
+        same_answers(forests, given[:30])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """For memory maps."""
+    return tmp_path_factory.mktemp("tables")
+
+
+# ---- The grid ---------------------------------------------------------------------------------
+
+SMALL = st.one_of(st.integers(2, 12), st.integers(12, 80), st.integers(60, 300))
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_tables_of_every_form_grow_the_same_forest(kind, splitter, criterion, folder):
+    @examples(0.04)
+    @given(cases(SMALL, kind=kind, splitter=splitter, criterion=criterion))
+    def agree(case):
+        check(case, folder)
+
+    agree()
+
+
+@examples(0.2)
+@given(case=cases(st.integers(300, 1000), 5))
+def test_middling_tables_grow_the_same_forest(case, folder):
+    check(case, folder)
+
+
+@examples(0.2)
+@given(case=cases(st.integers(1001, 3000), 4))
+def test_tables_that_are_raced_grow_the_same_forest(case, folder):
+    check(case, folder)
+
+
+@examples(0.05)
+@given(case=cases(st.integers(4097, 6000), 3))
+def test_tables_whose_bounds_come_from_a_sample_grow_the_same_forest(case, folder):
+    check(case, folder)
+
+
+def table(n=1500, m=5, seed=0):
+    """Numbers around 100, and a signal that follows the first and the last, with some noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, m)) * 40 + 100
+    signal = X[:, 0] - 0.7 * X[:, 1] + 0.5 * X[:, -1] + rng.normal(size=n) * 15
+    return X, signal
+
+
+def targets(signal, criterion):
+    """What to learn from that signal."""
+    return signal if criterion == "mse" else np.digitize(signal, [50, 100])
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "object"])
+@pytest.mark.parametrize("form", ["c_order", "fortran_order", "slices", "memory_map"])
+def test_rows_that_are_coded_when_they_are_drawn_grow_the_same_forest(dtype, form, folder):
+    # Of 24,000 values a budget of 2,000 insertions looks at few.
+    X, signal = table(6000, 4)
+    X, how = FORMS[form](as_dtype((X - 100) / 40, dtype), folder)
+    for criterion in ("gini", "mse"):
+        y = targets(signal, criterion)
+        forests = forests_of(X, y, criterion=criterion, budget=2000, n_trees=2, **how)
+        same_answers(forests, X[:20])
+
+
+@pytest.mark.parametrize("count", [2, 3, 10, 300, 4096])
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_any_number_of_classes_gives_the_same_forest(count, criterion):
+    X, signal = table(max(1200, count), 3)
+    y = np.argsort(np.argsort(signal)) * count // len(signal)
+    options = {"n_trees": 1, "criterion": criterion, "max_depth": 4 if count > 300 else None}
+    same_answers(forests_of(X, y, **options), X[:5])
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_254_categories_grow_the_same_forest(splitter):
+    X, signal = table(2000, 2)
+    X[:, 0] = np.arange(2000) % 254
+    y = targets(signal + 50 * (X[:, 0] % 5 == 0), "gini")
+    for options in ({}, {"max_depth": 3, "budget": 9000}, {"kind": "extra-trees"}):
+        same_answers(
+            forests_of(X, y, splitter=splitter, categorical=[0], n_trees=2, **options), X[:99]
+        )
+
+
+# ---- Threads ----------------------------------------------------------------------------------
+
+
+@needs_native
+@pytest.mark.parametrize("budget", [None, 1, 700, 20_000, 10**9])
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_number_of_threads_grows_the_same_forest_within_the_budget(kind, criterion, budget):
+    X, signal = table()
+    options = {"kind": kind, "criterion": criterion, "budget": budget, "n_trees": 7}
+    forests = [
+        train(X, targets(signal, criterion), engine="native", n_jobs=n_jobs, **options)
+        for n_jobs in (1, 2, 4, 16, -1)
+    ]
+    for forest in forests:
+        assert forest.to_json() == forests[0].to_json()
+        assert forest.spent.insertions <= (budget or 10**12)
+
+
+@needs_native
+@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint8"])
+def test_many_rows_are_coded_alike_by_any_number_of_threads(splitter, dtype):
+    X, signal = table(140_000, 3)
+    X = X.clip(0, 255).astype(dtype)
+    y = targets(signal, "gini")
+    options = {"splitter": splitter, "n_trees": 4, "max_depth": 4, "max_samples": 1.0}
+    one, two, four = [
+        train(X, y, engine="native", n_jobs=n_jobs, **options).to_json() for n_jobs in (1, 2, 4)
+    ]
+    assert one == two == four
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_number_of_threads_may_be_given_to_any_engine(name):
+    X, signal = table(200)
+    y = targets(signal, "gini")
+    forests = [train(X, y, engine=name, n_jobs=n_jobs, n_trees=3) for n_jobs in (None, 1, 2)]
+    assert len({forest.to_json() for forest in forests}) == 1
+    for wrong in (0, -2, 1.5, "2", True):
+        with pytest.raises((TypeError, ValueError), match="n_jobs"):
+            train(X, y, engine=name, n_jobs=wrong)
+
+
+# ---- Steps, engines, constants ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_a_training_taken_step_by_step_ends_with_the_same_forest(name, criterion):
+    X, signal = table(1200)
+    y = targets(signal, criterion)
+    training = train_steps(X, y, engine=name, criterion=criterion, n_trees=3, budget=40_000)
+    for step in training:
+        assert step is training
+        assert step.budget.spent.insertions <= 40_000
+    whole = train(X, y, engine="pure", criterion=criterion, n_trees=3, budget=40_000)
+    assert training.forest().to_json() == whole.to_json()
+    assert training.forest().engine == name
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_forest_may_be_asked_for_before_the_first_step(name):
+    X, signal = table(300)
+    for options in ({}, {"criterion": "mse"}, {"budget": 5}, {"kind": "random-patches"}):
+        y = targets(signal, options.get("criterion"))
+        early = [train_steps(X, y, engine=e, **options).forest() for e in (name, "pure")]
+        assert early[0].to_json() == early[1].to_json()
+        same_answers({"pure": early[1], name: early[0]}, X[:5])
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_one_budget_serves_trainings_of_any_engine(name):
+    X, signal = table(400)
+    budget = Budget(insertions=3000)
+    forests = [train(X, targets(signal, "gini"), engine=name, budget=budget) for _ in range(2)]
+    assert budget.spent.insertions == 0
+    assert forests[0].to_json() == forests[1].to_json()
+    assert 0 < forests[0].spent.insertions <= 3000
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_model_is_loaded_to_predict_with_the_engine_that_is_asked_for(name, monkeypatch):
+    X, signal = table(400)
+    for criterion in CRITERIA:
+        grown = train(X, targets(signal, criterion), engine=name, criterion=criterion, n_trees=4)
+        monkeypatch.setenv("EDGEFOREST_ENGINE", name)
+        again = load(grown.to_json())
+        assert type(again) is engine.pick(name).Forest
+        assert again.to_json() == grown.to_json()
+        assert answers_of(again, X) == answers_of(core_pure.load(grown.to_json()), X)
+
+
+@needs_native
+def test_the_kernel_has_the_constants_of_the_specification():
+    from edgeforest import _kernel
+
+    constants = _kernel.constants()
+    assert len(constants) > 9
+    assert constants == {name: getattr(core_pure, name) for name in constants}
+
+
+# ---- Predicting -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[*CRITERIA, "categories"])
+def trained(request):
+    """A forest of every engine: of numbers with gaps, or of numbers and categories."""
+    X, signal = table(700)
+    X[:, 3] //= 30
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = NAN
+    y = targets(signal, request.param)
+    options = (
+        {"categorical": [3]} if request.param == "categories" else {"criterion": request.param}
+    )
+    return forests_of(X, y, n_trees=6, **options)
+
+
+def fresh_rows(n=200):
+    """Rows beyond all that was trained on."""
+    X, _ = table(n, seed=4)
+    X[:, 3] //= 30
+    rng = np.random.default_rng(2)
+    X[rng.random(X.shape) < 0.2] = NAN
+    X[0], X[1], X[2], X[3] = NAN, 0.0, 1e30, -1e30
+    return X
+
+
+@pytest.mark.parametrize("form", ["c_order", "fortran_order", "slices", "backwards", "memory_map"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_every_type_are_predicted_alike(trained, dtype, form, folder):
+    X = fresh_rows(60)
+    if np.dtype(dtype).kind in "iu":
+        info = np.iinfo(dtype)
+        X = np.nan_to_num(X).clip(info.min / 1.01, info.max / 1.01)
+    with np.errstate(over="ignore"):
+        rows, _ = FORMS[form](X.astype(dtype), folder)
+    same_answers(trained, rows)
+    same_answers(trained, rows[:1])
+    same_answers(trained, rows[:0])
+
+
+def test_lists_and_single_rows_are_predicted_alike(trained):
+    X = fresh_rows()
+    none = [[None if v != v else v for v in row] for row in X.tolist()]
+    infinite = [[float("inf"), -float("inf"), 1e39, -1e39, 10**400], [2**70, -(2**70), 0, True, 1]]
+    whole = [[int(v) for v in row] for row in np.nan_to_num(X).clip(0, 255).tolist()]
+    for rows in (
+        X.tolist(),
+        [tuple(row) for row in X.tolist()],
+        list(X),
+        list(X.astype("float32")),
+        [array("f", row) for row in X.tolist()],
+        none,
+        infinite,
+        whole,
+        [bytes(row) for row in whole],
+        [array("i", row) for row in whole],
+    ):
+        same_answers(trained, rows)
+        for row in rows[:6]:
+            answers = {name: forest.predict(row) for name, forest in trained.items()}
+            assert set(answers.values()) == {answers["pure"]}
+    for forest in trained.values():
+        assert forest.predict(iter(none)) == trained["pure"].predict(none)
+        assert forest.predict(iter(none[5])) == trained["pure"].predict(none[5])
+
+
+def test_many_rows_are_predicted_as_one_by_one(trained):
+    X = np.tile(fresh_rows(), (60, 1))
+    for name, forest in trained.items():
+        answers = forest.predict(X)
+        assert len(answers) == len(X)
+        assert answers == forest.predict(X[:200]) * 60, name
+        assert answers[:50] == [forest.predict(row) for row in X[:50]], name
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [1.0, 2.0],
+        [[1.0, 2.0]],
+        [[1.0] * 5, [1.0] * 4],
+        np.ones((3, 4)),
+        np.ones((3, 6), "float32"),
+        np.ones((2, 5, 2)),
+        np.ones(4),
+        [1.0, "cold", 1.0, 1.0, 1.0],
+        [[1.0, 1.0, 1.0, 1.0, "cold"]] * 30,
+        np.array([["cold"] * 5]),
+        [[1.0, 1.0, 1j, 1.0, 1.0]],
+        [1.0, 1.0, 1.0, 1.0, [1.0]],
+        None,
+        7,
+        "text",
+        {"x0": 1.0},
+        [None] * 3,
+        [[1.0] * 5, None],
+        b"abc",
+    ],
+    ids=str,
+)
+def test_rows_that_cannot_be_predicted_get_the_same_sentence(trained, wrong):
+    said = {}
+    for name, forest in trained.items():
+        with pytest.raises((TypeError, ValueError)) as caught:
+            forest.predict(wrong)
+        said[name] = type(caught.value), str(caught.value)
+    assert set(said.values()) == {said["pure"]}
+
+
+def test_a_forest_of_more_than_65535_nodes_predicts_alike():
+    X, _ = table(3000, 2)
+    y = np.random.default_rng(0).integers(0, 2, len(X))
+    grown = train(X, y, n_trees=34, max_features=2, bootstrap=False)
+    assert len(grown.feature) > 65_535
+    text = grown.to_json()
+    forests = {name: core_pure.load(text, engine.pick(name).Forest) for name in ENGINES}
+    same_answers(forests, X[:99])
+    assert grown.predict(X[:99]) == forests["pure"].predict(X[:99])
+
+
+# ---- The same numbers in another type ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("n", [300, 5000])
+@pytest.mark.parametrize("budget", [None, 500])
+def test_the_type_of_the_numbers_changes_nothing(name, n, budget):
+    X, signal = table(n, 3)
+    X = X.astype("float32").astype("float64")
+    X[np.random.default_rng(1).random(X.shape) < 0.05] = NAN
+    forms = [X.tolist(), X, X.astype("float32"), np.asfortranarray(X), X.astype(object)]
+    check_forms(name, forms, targets(signal, "gini"), n_trees=2, max_depth=5, budget=budget)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("n", [300, 5000])
+def test_the_type_of_whole_numbers_changes_nothing(name, n):
+    X, signal = table(n, 3)
+    X = X.clip(0, 255).round()
+    forms = [X.tolist(), X] + [
+        X.astype(dtype) for dtype in DTYPES if dtype not in ("uint8", "int8", "bool", "float16")
+    ]
+    check_forms(name, forms, targets(signal, "gini"), n_trees=2, max_depth=5)
+
+
+def check_forms(name, forms, y, **options):
+    """One engine grows the same forest from the same numbers in every form."""
+    texts = [train(X, y, engine=name, **options).to_json() for X in forms]
+    assert texts == [texts[0]] * len(texts)
+    for X in ([*row] for row in zip(*forms[0], strict=True)), zip(*forms[0], strict=True):
+        columns = train(list(X), y, engine=name, by_column=True, **options)
+        assert columns.to_json() == texts[0]
