@@ -1,10 +1,15 @@
-"""Figures that tests measure are printed at the end; examples in documents run in their own folder."""
+"""Tests that train run on every engine; figures that tests measure are printed at the end.
 
-from collections.abc import Callable
+Examples in documents run in their own folder.
+"""
+
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from _pytest.doctest import DoctestItem
+
+from edgeforest.engine import present
 
 FIGURES = pytest.StashKey[list[str]]()
 
@@ -14,6 +19,18 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Note a figure for the end of the run: `figure("31 of 32 nodes")`."""
     figures = request.config.stash.setdefault(FIGURES, [])
     return lambda text: figures.append(f"{request.node.name}: {text}")
+
+
+@pytest.fixture(scope="module", params=present())
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run a test once for each engine: `train`, `train_steps` and `load` use it, unless told.
+
+    For a test: `@pytest.mark.usefixtures("engine")`; for all of a file: `pytestmark` of the same.
+    An engine that is not there makes a test of tests/test_engines.py fail.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDGEFOREST_ENGINE", request.param)
+        yield request.param
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -35,8 +35,6 @@ from edgeforest.tables import (
     reason,
 )
 
-api: Any = edgeforest  # a command line is checked when it runs, not by a type checker
-
 LEAF = 0xFFFF  # in a forest's `feature`: no split here
 BLOCK = 256  # rows predicted at once, between two looks at Ctrl-C
 HOLD_OUT = 1 << 21  # the random stream that draws held-out rows; trees have streams from 1 on
@@ -173,7 +171,7 @@ def fit(
     n = len(data.rows)
     order = array("I", range(n))
     size = min(n - 1, max(1, int(test_share * n + 0.5))) if test_share else 0
-    api.Rng(seed, HOLD_OUT).shuffle(order, size)
+    edgeforest.Rng(seed, HOLD_OUT).shuffle(order, size)
     held_out, kept = sorted(order[:size]), sorted(order[size:])
     y = [data.y[i] for i in kept]
     progress.show("turning values into codes ...")
@@ -421,7 +419,7 @@ def train_command(args: argparse.Namespace) -> int:
         max_depth=args.max_depth,
         min_samples_leaf=args.min_samples_leaf,
         class_weight=args.class_weight,
-        budget=api.Budget(args.budget, args.seconds, args.bytes),
+        budget=edgeforest.Budget(args.budget, args.seconds, args.bytes),
         engine=args.engine,
         n_jobs=args.jobs,
     )
@@ -604,11 +602,12 @@ def engines_command(args: argparse.Namespace) -> int:
     """Say which engines are present, which one is used, and how to get the others."""
     absent = engines.absent()
     for name in engines.NAMES:
-        if name not in absent:
+        problem = absent.get(name)
+        if problem is None:
             say(name, f"present: {WHAT[name]}")
-    for name, problem in absent.items():
-        say(name, f"absent: {problem.reason}; to get it, {problem.remedy}")
-    print()
+        else:
+            say(name, f"absent: {problem.reason}; to get it, {problem.remedy}")
+    print(flush=True)  # before a problem is said
     check_engine(None)
     wish = engine_asked(None)
     if wish:
@@ -640,7 +639,7 @@ def load_model(path: str) -> Any:
     check_engine(None)
     try:
         with open(path, "rb") as stream:
-            return api.load(stream)
+            return edgeforest.load(stream)
     except OSError as error:
         raise Problem(f"cannot read {path}: {reason(error)}") from None
     except ValueError as error:

@@ -1068,7 +1068,8 @@ class Training(Data, Loops):
     def _drawn(self, rows, start, end, rng, features, few=0):
         """Draw features that vary among the node's first rows, one by one, each with its bins.
 
-        Bins are of equal mass, or else bounded by the codes of the first `few` rows.
+        Bins are of equal mass. In a small node they are bounded by the codes of the first `few`
+        rows, and a feature that does not vary takes up a place, as long as there is another.
         """
         head = rows[start : min(end, start + GROUP_ROWS)]
         chosen = i = 0
@@ -1085,10 +1086,12 @@ class Training(Data, Loops):
                     if column[rows[at]] != codes[0]:
                         codes = sorted([codes[0], column[rows[at]]])
                         break
+            i += 1
             if codes[0] != codes[-1]:
                 chosen += 1
-                yield self._contender(features[i], codes, at_hand, rng)
-            i += 1
+                yield self._contender(features[i - 1], codes, at_hand, rng)
+            if few and chosen and i >= self.max_features:
+                break
 
     def _contenders(self, rows, start, end, rng, features):
         """All features of a race, in their order, and how many cells apart their classes lie."""
@@ -1273,8 +1276,9 @@ class Training(Data, Loops):
         criterion = self.criterion
         stride = self.most_bins + 1
         piece = self._look_up(rows[start:end], stride)
+        few = max(1, self.n_bins // 2 - 1)  # rows whose codes bound the bins
         best = None
-        for c in self._drawn(rows, start, end, rng, features, self.n_bins - 1):
+        for c in self._drawn(rows, start, end, rng, features, few):
             if not self.budget.take(n, 1):
                 break
             c.h = [0] * (stride * self.width)

@@ -4,13 +4,10 @@ import csv
 import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import edgeforest
 from edgeforest.cli import Problem, Progress, fit, load_model, print_data, print_fitted, save
 from edgeforest.tables import Value, prepare, read_table, reason
-
-api: Any = edgeforest  # the algorithm also runs on MicroPython, so it carries no types
 
 COLUMNS = ["time", "temperature", "humidity", "light", "co2", "vibration", "window", "activity"]
 
@@ -35,7 +32,8 @@ def sample_log(rows: int, seed: int = 0) -> list[list[str]]:
     >>> sample_log(2)[0]
     ['2025-03-03T06:00', '19.6', '42.7', '0', '495', '0.027', 'closed', 'empty']
     """
-    rng = api.Rng(seed, 1 << 20)  # a stream of its own: the trees' streams have small numbers
+    # A stream of its own: the trees' streams have small numbers.
+    rng = edgeforest.Rng(seed, 1 << 20)
 
     def normal(sigma: float) -> float:
         total = rng.unit() + rng.unit() + rng.unit() + rng.unit()

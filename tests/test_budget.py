@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgeforest import Budget, Training, core_pure, train
+from edgeforest import Budget, core_pure, train, train_steps
+
+on_every_engine = pytest.mark.usefixtures("engine")
 
 KINDS = ("random-forest", "extra-trees", "random-patches")
 SPLITTERS = ("mab", "mab-paper", "exact")
@@ -110,6 +112,7 @@ def test_never_one_insertion_over_and_the_count_is_true(
             assert sum(shares) == pytest.approx(1.0, abs=1e-12)
 
 
+@on_every_engine
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("splitter", SPLITTERS)
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -131,6 +134,7 @@ def test_a_budget_that_is_not_reached_changes_nothing(kind, splitter, criterion)
     assert rich.votes.tolist() == free.votes.tolist()
 
 
+@on_every_engine
 @pytest.mark.parametrize("splitter", SPLITTERS)
 def test_most_of_a_short_budget_is_put_to_use(splitter):
     y = [int(v > 1) for v in VALUES]
@@ -144,6 +148,7 @@ def test_most_of_a_short_budget_is_put_to_use(splitter):
     assert hits > majority + 0.05
 
 
+@on_every_engine
 def test_one_budget_object_serves_many_trainings():
     budget = Budget(insertions=3000)
     y = [int(v > 1) for v in VALUES]
@@ -153,6 +158,7 @@ def test_one_budget_object_serves_many_trainings():
     assert 0 < first.spent.insertions == second.spent.insertions <= 3000
 
 
+@on_every_engine
 @pytest.mark.parametrize("seconds", [0.05, 0.4])
 def test_time_is_up_means_stop(seconds):
     y = [int(v > 1) for v in VALUES]
@@ -166,12 +172,14 @@ def test_time_is_up_means_stop(seconds):
     assert forest.predict(ROWS[0]) in (0, 1)
 
 
+@on_every_engine
 def test_time_is_shared_out_among_the_trees():
     y = [int(v > 1) for v in VALUES]
     forest = train(ROWS, y, budget=Budget(seconds=1.0), n_trees=5, categorical=[4])
     assert len(forest) == 5
 
 
+@on_every_engine
 @pytest.mark.parametrize(
     ("criterion", "options"),
     [
@@ -183,12 +191,12 @@ def test_time_is_shared_out_among_the_trees():
     ],
 )
 def test_working_memory_stays_below_what_was_announced(criterion, options):
-    rows, values = make_rows(4000, 2)
+    rows, values = make_rows(2000, 2)
     y = values if criterion == "mse" else [int(v > 1) + int(v > 2) for v in values]
     largest = 0
     tracemalloc.start()
     try:
-        training = Training(rows, y, criterion=criterion, categorical=[4], **options)
+        training = train_steps(rows, y, criterion=criterion, categorical=[4], **options)
         for step in training:
             growing = len(step.tree.feature) if step.tree else 0
             largest = max(largest, step.working_bytes(len(step.grown.feature), growing))
@@ -198,17 +206,20 @@ def test_working_memory_stays_below_what_was_announced(criterion, options):
     assert peak <= largest
 
 
+@on_every_engine
 @pytest.mark.parametrize("spare", [0, 200, 1000, 5000, 50_000])
 def test_the_budget_in_bytes_limits_the_nodes(spare):
     y = [int(v > 1) for v in VALUES]
     options = {"categorical": [4], "n_trees": 10}
-    least = Training(ROWS, y, **options).working_bytes(0, 3)
+    least = train_steps(ROWS, y, **options).working_bytes(0, 3)
     forest = train(ROWS, y, budget=Budget(bytes=least + spare), **options)
-    assert Training(ROWS, y, **options).working_bytes(len(forest.feature), 0) <= least + spare
+    training = train_steps(ROWS, y, **options)
+    assert training.working_bytes(len(forest.feature), 0) <= least + spare
     assert forest.predict(ROWS[0]) in (0, 1)
 
 
+@on_every_engine
 def test_too_few_bytes_are_refused_before_anything_is_read():
     y = [int(v > 1) for v in VALUES]
     with pytest.raises(ValueError, match=r"needs at least \d+ bytes .* the budget is 1000"):
-        Training(ROWS, y, budget=Budget(bytes=1000), categorical=[4])
+        train_steps(ROWS, y, budget=Budget(bytes=1000), categorical=[4])

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import edgeforest
-from edgeforest import cli, demo
+from edgeforest import cli, demo, engine
 from edgeforest.tables import TableError, prepare, read_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,6 +50,20 @@ def model(log):
     )
     assert code == 0
     return path
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """What is given to every training: rows, targets and options."""
+    calls = []
+    train_steps = engine.train_steps
+
+    def spy(X, y, **options):
+        calls.append((X, y, options))
+        return train_steps(X, y, **options)
+
+    monkeypatch.setattr(engine, "train_steps", spy)
+    return calls
 
 
 def write(path, rows, separator=","):
@@ -123,22 +137,15 @@ def test_same_seed_same_model_other_seed_other_model(log, tmp_path):
     assert trained(1) == trained(1) != trained(2)
 
 
-def test_held_out_rows_are_not_trained_on(log, monkeypatch):
-    given = []
-
-    class Spy(edgeforest.Training):
-        def __init__(self, X, y, **options):
-            given.extend(zip(X, y, strict=True))
-            super().__init__(X, y, **options)
-
-    monkeypatch.setattr(edgeforest, "Training", Spy)
+def test_held_out_rows_are_not_trained_on(log, given):
     data = prepare(read_table(str(log)), "activity")
     fitted = cli.fit(data, test_share=0.25, seed=5, progress=cli.Progress(), budget=5000, n_trees=2)
     assert len(fitted.held_out) == 375
-    assert len(given) == 1125
+    ((X, y, _),) = given
+    assert len(X) == 1125
     rows = Counter(map(repr, zip(data.rows, data.y, strict=True)))
     held_out = Counter(repr((data.rows[i], data.y[i])) for i in fitted.held_out)
-    assert rows - held_out == Counter(map(repr, given))
+    assert rows - held_out == Counter(map(repr, zip(X, y, strict=True)))
     spread = [i // 375 for i in fitted.held_out]
     assert min(Counter(spread).values()) > 50, "from all over the log, not from one end"
     right = sum(fitted.forest.predict(data.rows[i]) == data.y[i] for i in fitted.held_out)
@@ -188,33 +195,53 @@ def test_every_choice_trains(option, log, tmp_path):
         assert cli.depth(forest) <= 3
 
 
-def test_options_reach_the_training(log, monkeypatch, tmp_path):
-    seen = {}
-
-    class Spy(edgeforest.Training):
-        def __init__(self, X, y, **options):
-            seen.update(options)
-            super().__init__(X, y, **options)
-
-    monkeypatch.setattr(edgeforest, "Training", Spy)
+def test_options_reach_the_training(log, given):
     common = "--min-samples-leaf 7 --trees 3 --max-depth 4 --class-weight balanced --seed 9"
     limits = "--budget 1.5k --seconds 2k --bytes 1G"
     arguments = ["train", str(log), "--target", "activity", *common.split(), *limits.split()]
     assert cli.main([*arguments, "--drop", "co2,light", "--drop", "humidity"]) == 0
+    ((_, _, seen),) = given
     assert seen["names"] == ["temperature", "vibration", "window"]
     assert (seen["min_samples_leaf"], seen["n_trees"], seen["max_depth"]) == (7, 3, 4)
     assert (seen["class_weight"], seen["seed"]) == ("balanced", 9)
     budget = seen["budget"]
     assert (budget.insertions, budget.seconds, budget.bytes) == (1500, 2000, 10**9)
+    assert (seen["engine"], seen["n_jobs"]) == (None, 1), "the fastest, in one thread"
 
 
+@pytest.mark.parametrize("name", engine.present())
+def test_every_engine_writes_the_same_model(name, log, model, tmp_path, capsys, given):
+    common = ["train", str(log), "--target", "activity", "--budget", "30k", "--trees", "5"]
+    for jobs in ("2", "-1"):
+        out = tmp_path / f"{jobs}.json"
+        assert cli.main([*common, "--engine", name, "--jobs", jobs, "--out", str(out)]) == 0
+        threads = engine._jobs(int(jobs)) if name == "native" else 1
+        said = f"engine     {name}, {threads} thread{'s' * (threads > 1)}\n"
+        assert said in capsys.readouterr().out, "and no advice: it was asked for"
+        assert out.read_bytes() == model.read_bytes()
+    assert [(o["engine"], o["n_jobs"]) for _, _, o in given] == [(name, 2), (name, -1)]
+
+
+def test_the_environment_asks_for_an_engine_and_the_option_overrides_it(log, monkeypatch, capsys):
+    common = ["train", str(log), "--target", "activity", "--budget", "5k"]
+    monkeypatch.setenv("EDGEFOREST_ENGINE", "pure")
+    assert cli.main(common) == 0
+    assert "engine     pure, 1 thread\n" in capsys.readouterr().out
+    best = engine.present()[0]
+    assert cli.main([*common, "--engine", best]) == 0
+    assert f"engine     {best}, 1 thread\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", engine.present())
 @pytest.mark.parametrize("command", ["train", "demo"])
-def test_ctrl_c_keeps_the_forest_so_far(command, log, tmp_path, capsys, monkeypatch):
+def test_ctrl_c_keeps_the_forest_so_far(command, name, log, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("EDGEFOREST_ENGINE", name)
+    last = 3 if name == "native" else 20  # whose steps are as long as a tree
     steps = []
 
     def step(self, training):
         steps.append(training)
-        if len(steps) == 20:
+        if len(steps) == last:
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(cli.Progress, "step", step)
@@ -226,7 +253,7 @@ def test_ctrl_c_keeps_the_forest_so_far(command, log, tmp_path, capsys, monkeypa
     else:
         code = cli.main(["demo", "--out", str(tmp_path), "--rows", "500", "--budget", "1M"])
     assert code == 130
-    assert len(steps) == 20
+    assert len(steps) == last
     assert (
         "stopped    by Ctrl-C; the forest so far is complete and is kept" in capsys.readouterr().out
     )
@@ -237,27 +264,22 @@ def test_ctrl_c_keeps_the_forest_so_far(command, log, tmp_path, capsys, monkeypa
 
 
 def test_ctrl_c_while_scoring_keeps_the_forest(log, tmp_path, capsys, monkeypatch):
-    class Impatient(edgeforest.Forest):
-        calls = 0
+    blocks = []
+    predict = engine.pick().Forest.predict
 
-        def predict(self, rows):
-            self.calls += 1
-            if self.calls > 25:
-                raise KeyboardInterrupt
-            return super().predict(rows)
+    def impatient(self, rows):
+        blocks.append(len(rows))
+        if len(blocks) > 3:
+            raise KeyboardInterrupt
+        return predict(self, rows)
 
-    finish = edgeforest.Training.forest
-
-    def forest(training):
-        trained = finish(training)
-        trained.__class__ = Impatient
-        return trained
-
-    monkeypatch.setattr(edgeforest.Training, "forest", forest)
+    monkeypatch.setattr(cli, "BLOCK", 8)
+    monkeypatch.setattr(engine.pick().Forest, "predict", impatient)
     out = tmp_path / "model.json"
     arguments = ["train", str(log), "--target", "activity", "--budget", "5k", "--out", str(out)]
     assert cli.main(arguments) == 130
-    assert "on 25 held-out rows" in capsys.readouterr().out
+    assert blocks == [8] * 4
+    assert "on 24 held-out rows" in capsys.readouterr().out
     assert len(edgeforest.load(str(out))) > 0
 
 
@@ -270,7 +292,8 @@ def test_ctrl_c_while_reading_is_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "edgeforest: stopped by Ctrl-C\n"
 
 
-def test_progress_on_a_terminal_counts_insertions_and_trees(log, monkeypatch, capsys):
+@pytest.mark.parametrize("name", engine.present())
+def test_progress_on_a_terminal_counts_insertions_and_trees(name, log, monkeypatch, capsys):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -278,6 +301,7 @@ def test_progress_on_a_terminal_counts_insertions_and_trees(log, monkeypatch, ca
     clock = iter(range(10**9))
     monkeypatch.setattr(cli.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("EDGEFOREST_ENGINE", name)
     arguments = ["train", str(log), "--target", "activity", "--budget", "20k", "--trees", "3"]
     assert cli.main(arguments) == 0
     lines = sys.stderr.getvalue().split("\r\x1b[K")
@@ -411,7 +435,7 @@ def test_a_broken_pipe_ends_quietly(log, model, tmp_path):
     process.stderr.close()
 
 
-# ---- inspect, demo, version, help
+# ---- inspect, demo, engines, version, help
 
 
 def test_inspect_says_what_a_model_is(log, model, capsys):
@@ -482,6 +506,53 @@ def test_demo_refuses_a_model_that_predicts_otherwise(tmp_path, monkeypatch):
         demo.run(str(tmp_path), 500, 10_000)
 
 
+@pytest.mark.parametrize("name", engine.present())
+def test_demo_says_which_engine_it_uses(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("EDGEFOREST_ENGINE", name)
+    assert cli.main(["demo", "--out", str(tmp_path), "--rows", "300", "--budget", "2k"]) == 0
+    assert f"\nengine     {name}, 1 thread\n" in capsys.readouterr().out
+
+
+def test_engines_says_which_are_there_and_which_is_used(capsys, monkeypatch):
+    monkeypatch.delenv("EDGEFOREST_ENGINE", raising=False)
+    assert cli.main(["engines"]) == 0
+    text = capsys.readouterr().out
+    found = re.findall(r"^(\w+) +(present|absent): ", text, re.MULTILINE)
+    present = [name for name, how in found if how == "present"]
+    assert present == engine.present()
+    assert sorted(name for name, _ in found) == sorted(engine.NAMES)
+    assert re.search(rf"^used +{present[0]}, the fastest that is present; ", text, re.MULTILINE)
+    monkeypatch.setenv("EDGEFOREST_ENGINE", "pure")
+    assert cli.main(["engines"]) == 0
+    assert "used       pure, because EDGEFOREST_ENGINE=pure" in capsys.readouterr().out
+
+
+def test_an_engine_that_is_not_there_is_refused_before_any_work(log, model, capsys, monkeypatch):
+    absent = engine.Absent("native", ImportError("of another machine"))
+
+    def import_module(name):
+        if name == "edgeforest.core_native":
+            raise ImportError("of another machine")
+        return engine.core_pure
+
+    monkeypatch.setattr(engine, "import_module", import_module)
+    command = ("train", "gone.csv", "--target", "activity", "--engine", "native")
+    assert refused(capsys, *command) == f"{absent}, or leave engine out"
+    for wish, expected in (
+        ("native", f"{absent}, or unset EDGEFOREST_ENGINE"),
+        ("fast", "EDGEFOREST_ENGINE must be one of native, numpy, pure, got 'fast'"),
+    ):
+        monkeypatch.setenv("EDGEFOREST_ENGINE", wish)
+        for command in (
+            ("train", "gone.csv", "--target", "activity"),
+            ("predict", model, log),
+            ("inspect", model),
+            ("demo", "--out", log / "demo"),
+            ("engines",),
+        ):
+            assert refused(capsys, *command) == expected
+
+
 def test_sample_log_is_a_plausible_room():
     log = demo.sample_log(6000)
     assert log[:100] == demo.sample_log(100), "the same again, and a longer one goes on"
@@ -538,7 +609,7 @@ def options_of(command):
 
 def test_every_command_and_option_has_help():
     parser, sub = commands()
-    assert set(sub.choices) == {"train", "predict", "inspect", "demo"}
+    assert set(sub.choices) == {"train", "predict", "inspect", "demo", "engines"}
     assert {a.dest for a in sub._choices_actions if a.help} == set(sub.choices)
     for name, command in (("", parser), *sub.choices.items()):
         assert command.description, f"{name} has no description"
@@ -547,10 +618,16 @@ def test_every_command_and_option_has_help():
                 assert action.help, f"{name} {action.dest} has no help"
 
 
-@pytest.mark.parametrize("command", ["", "train", "predict", "inspect", "demo"])
+@pytest.mark.parametrize("command", ["", "train", "predict", "inspect", "demo", "engines"])
 def test_help_prints(command, capsys):
     assert cli.main([*command.split(), "--help"]) == 0
     assert f"usage: edgeforest {command}".strip() in capsys.readouterr().out
+
+
+def test_every_command_is_in_the_readme():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in commands()[1].choices:
+        assert re.search(rf"^edgeforest {name}\b", text, re.MULTILINE), f"say what {name} does"
 
 
 def test_no_command_prints_help(capsys):
@@ -862,6 +939,10 @@ def test_a_full_disk_is_said(log, tmp_path, capsys, monkeypatch):
         ("train log.csv --target y --seconds 0", "--seconds must be above 0"),
         ("train log.csv --target y --kind wood", "'wood'"),
         ("train log.csv --target y --tre 5", "--tre"),
+        ("train log.csv --target y --engine fast", "'fast'"),
+        ("train log.csv --target y --jobs 0", "--jobs must be a whole number from 1 to 1,024, got"),
+        ("train log.csv --target y --jobs -2", "got '-2' (-1 stands for every core)"),
+        ("train log.csv --target y --jobs two", "got 'two'"),
         ("grow", "'grow'"),
     ],
 )

@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import make_classification, make_friedman1, make_regression
 
-from edgeforest import Rng, Training, train
+from edgeforest import Rng, core_pure, train
 from edgeforest.core_pure import CRITERIA, Loops, arms, code_of, make_bounds
 
+on_every_engine = pytest.mark.usefixtures("engine")
 
-class Probe(Training):
+
+class Probe(core_pure.Training):
     """Runs the race, then counts every arm of the node exactly and notes how good the choice was."""
 
     least = 1000
@@ -91,15 +93,17 @@ def test_the_chosen_split_is_nearly_the_best(data, criterion, share, figure):
 
 @pytest.mark.parametrize("criterion", ["gini", "mse"])
 def test_large_nodes_cost_far_less_than_exact_and_hardly_grow(criterion, figure):
+    """Trees of one split: what they cost is what the race at the root costs."""
     cost = {}
-    for n, n_trees in ((10_000, 60), (50_000, 20), (1_000_000, 20)):
+    for n in (10_000, 50_000, 1_000_000):
         rng = np.random.default_rng(5)
         X = rng.normal(size=(n, 9)).astype(np.float32)
         signal = X[:, 0] + 0.7 * X[:, 1] * (X[:, 2] > 0) + 0.5 * X[:, 3] + rng.normal(size=n)
         y = signal if criterion == "mse" else np.digitize(signal, [-0.8, 0.8])
-        notes = probe(X, y, criterion=criterion, n_trees=n_trees, max_depth=1, bootstrap=False)
-        assert (notes[:, 0] == n).all()
-        cost[n] = notes[:, 1].mean(), (notes[:, 2] / notes[:, 1].mean()).mean()
+        options = {"criterion": criterion, "max_depth": 1, "bootstrap": False}
+        forest = train(X, y, n_trees=60, max_samples=1.0, max_features=3, **options)
+        mean = forest.spent.insertions / 60
+        cost[n] = mean, 3 * n / mean
     for n, (mean, fewer) in cost.items():
         figure(f"root of {n:,} rows: {mean:,.0f} insertions, {fewer:.0f}x fewer than exact")
     assert cost[50_000][1] >= 5
@@ -310,15 +314,18 @@ def test_codes_keep_the_order_and_thresholds_part_what_codes_part(values):
         assert len({c for c in codes if c}) == len(distinct)
 
 
-def test_many_values_get_codes_of_about_equal_mass():
+def test_many_values_get_codes_by_mass_and_by_distance():
     rng = np.random.default_rng(3)
     values = np.exp(2 * rng.normal(size=20_000)).astype(np.float32)
     codes = Loops().encode(values.tolist(), make_bounds(values[:4096].tolist()))
-    counts = np.bincount(np.frombuffer(codes, dtype=np.uint8), minlength=256)[1:]
-    assert (counts > 0).sum() >= 250
-    assert counts.max() < 5 * len(values) / 255
+    codes = np.frombuffer(codes, dtype=np.uint8)
+    counts = np.bincount(codes, minlength=256)[1:]
+    assert counts.max() < 3 * len(values) / 128  # no code has much of the crowd ...
+    extremes = set(codes[values > np.quantile(values, 0.99)].tolist())
+    assert len(extremes) > 20  # ... and the rare ones far out have codes of their own
 
 
+@on_every_engine
 def test_a_rare_value_takes_part_in_the_race():
     """One row in two hundred is alike, and of another class: a sample of 64 rows seldom shows it."""
     rows = [[float(i % 200 == 0), float(i % 7), float(i % 11)] for i in range(20_000)]
@@ -328,6 +335,7 @@ def test_a_rare_value_takes_part_in_the_race():
     assert forest.feature_importances[0] > 0.9
 
 
+@on_every_engine
 def test_missing_goes_where_it_learned_to_go():
     rows = [[float(i % 10), float("nan") if i % 4 == 0 else 1.0] for i in range(2000)]
     labels = [int(i % 4 == 0) for i in range(2000)]
@@ -340,6 +348,7 @@ def test_missing_goes_where_it_learned_to_go():
     ]
 
 
+@on_every_engine
 def test_a_category_is_told_from_all_others():
     kinds = ["ant", "bee", "cat", "dog"]
     rows = [[kinds[i % 4], float(i % 3)] for i in range(1600)]

@@ -13,6 +13,8 @@ from sklearn.model_selection import train_test_split
 
 from edgeforest import train
 
+on_every_engine = pytest.mark.usefixtures("engine")
+
 PEERS = {
     ("random-forest", False): RandomForestClassifier,
     ("random-forest", True): RandomForestRegressor,
@@ -28,6 +30,7 @@ PEERS = {
     ids=["digits", "wine", "breast-cancer", "diabetes"],
 )
 def test_no_worse_than_scikit_learn(load, seeds, kind, figure):
+    """On the fastest engine: the others grow the same forests, and take their time."""
     X, y = load(return_X_y=True)
     regression = load is load_diabetes
     options = {"criterion": "mse", "max_features": 1.0} if regression else {}
@@ -52,6 +55,7 @@ def test_no_worse_than_scikit_learn(load, seeds, kind, figure):
     assert mean >= -2 * error
 
 
+@on_every_engine
 @pytest.mark.parametrize("splitter", ["mab", "mab-paper", "exact"])
 @pytest.mark.parametrize("criterion", ["gini", "entropy", "mse"])
 @pytest.mark.parametrize("kind", ["random-forest", "extra-trees", "random-patches"])
@@ -83,6 +87,7 @@ def test_every_combination_learns(kind, splitter, criterion):
     assert sum(forest.feature_importances) == pytest.approx(1.0, abs=1e-5)
 
 
+@on_every_engine
 @pytest.mark.parametrize("bootstrap", [True, False])
 def test_weights_count_as_often_as_they_say(bootstrap):
     """Rows of weight three against rows of weight one, told apart by nothing: 3 to 1 in the votes."""
@@ -98,6 +103,7 @@ def test_weights_count_as_often_as_they_say(bootstrap):
     assert forest.predict_proba([0.0])[1] == pytest.approx(0.75, abs=0.02 if bootstrap else 0.006)
 
 
+@on_every_engine
 def test_class_weight_balanced_makes_classes_equal():
     rows = [[0.0]] * 1000
     labels = ["rare" if i % 10 == 0 else "common" for i in range(1000)]
@@ -107,6 +113,7 @@ def test_class_weight_balanced_makes_classes_equal():
     assert named.predict_proba([0.0])[1] == pytest.approx(0.5, abs=0.03)
 
 
+@on_every_engine
 def test_rows_of_weight_zero_are_never_seen():
     rows = [[float(i % 2)] for i in range(400)]
     labels = [i % 2 for i in range(400)]
@@ -114,6 +121,7 @@ def test_rows_of_weight_zero_are_never_seen():
     assert forest.predict_proba([1.0]) == [1.0, 0.0]
 
 
+@on_every_engine
 def test_limits_on_the_trees_hold():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(1500, 5))
@@ -155,6 +163,7 @@ def rows_in_leaves(forest, t, forest_rows):
     return counts.values()
 
 
+@on_every_engine
 def test_trees_vote_with_the_shares_of_their_leaves():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(600, 3))
@@ -174,6 +183,7 @@ def test_trees_vote_with_the_shares_of_their_leaves():
         assert forest.predict_proba(X[i].tolist()) == pytest.approx(expected, abs=1e-4)
 
 
+@on_every_engine
 def test_a_patch_is_fixed_for_the_whole_forest():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(500, 10))

@@ -166,7 +166,7 @@ typedef struct {
     int64_t *sums; /* seven vectors of `width` */
     double *influences; /* four vectors of `width` */
     double *logs;
-    uint8_t begun, stopped, infinite, free_order;
+    uint8_t begun, stopped, infinite, free_order, whole;
     int64_t work; /* since the last poll */
 } ef_tree;
 

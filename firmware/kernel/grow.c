@@ -192,15 +192,13 @@ static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, i
         }
         return count;
     }
-    uint8_t side[256];
-    memset(side, 0, sizeof side);
-    if (node->feature & EF_EQUAL)
-        side[node->code] = 1;
-    else
-        memset(side, 1, (size_t)node->code + 1);
-    side[0] = missing;
+    const unsigned char *values = c->values;
+    ptrdiff_t step = c->step;
+    int equal = (node->feature & EF_EQUAL) != 0, code = node->code;
     for (int64_t i = start; i < end; i++) {
-        flags[i] = side[c->values[(ptrdiff_t)rows[i] * c->step]];
+        int v = values[(ptrdiff_t)rows[i] * step];
+        int left = equal ? v == code : v <= code;
+        flags[i] = (uint8_t)(left & ((v != 0) | missing)) | (uint8_t)((v == 0) & missing);
         count += flags[i];
     }
     return count;

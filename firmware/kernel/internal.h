@@ -10,7 +10,6 @@
 #define EF_PIECE 128      /* rows that are gathered at once */
 #define EF_WORK 1000000   /* values looked at between two polls */
 
-#define EF_AHEAD 4 /* rows that are fetched ahead */
 #define EF_LINE 64 /* bytes of a cache line */
 #ifdef __GNUC__
 #define EF_PREFETCH(address) __builtin_prefetch(address)

@@ -672,6 +672,14 @@ static void count_moments(ef_tree *tree, const ef_contender *c, const uint32_t *
     int head = !first ? 0 : n < EF_GROUP_ROWS ? n : EF_GROUP_ROWS;
     memcpy(codes, c->head, (size_t)head);
     ef_gather(tree, c->column, rows + head, n - head, codes + head);
+    if (tree->whole) { /* nothing is left in doubt, so nobody asks for the squares */
+        for (int i = 0; i < n; i++) {
+            int64_t *cell = cells + (size_t)c->table[codes[i]] * 3;
+            cell[0] += moments[i];
+            cell[1] += moments[EF_PIECE + i];
+        }
+        return;
+    }
     if (width == 3) {
         for (int i = 0; i < n; i++) {
             int64_t *cell = cells + (size_t)c->table[codes[i]] * 3;
@@ -750,15 +758,29 @@ static void count_rows(ef_tree *tree, int n_racing, const uint32_t *rows, int n,
         for (int j = 0; j < many; j++)
             if (n_ahead == 0 || lanes[j].values - ahead[n_ahead - 1] >= EF_LINE)
                 ahead[n_ahead++] = lanes[j].values;
-        for (int i = 0; i < n; i++) {
-            if (i + EF_AHEAD < left)
+        int i = 0;
+        for (; i + 3 < n; i += 4) { /* four rows at once, so that a lane is looked up once for them */
+            for (int ahead_by = 4; ahead_by < 8 && i + ahead_by < left; ahead_by++)
                 for (int k = 0; k < n_ahead; k++)
-                    EF_PREFETCH(ahead[k] + (ptrdiff_t)rows[i + EF_AHEAD] * step);
+                    EF_PREFETCH(ahead[k] + (ptrdiff_t)rows[i + ahead_by] * step);
+            ptrdiff_t a = (ptrdiff_t)rows[i] * step, b = (ptrdiff_t)rows[i + 1] * step;
+            ptrdiff_t c = (ptrdiff_t)rows[i + 2] * step, d = (ptrdiff_t)rows[i + 3] * step;
+            const uint32_t *label = piece->labels + i, *times = piece->times + i;
+            for (int j = 0; j < many; j++) {
+                const unsigned char *values = lanes[j].values;
+                const uint8_t *table = lanes[j].table;
+                int32_t *cells = lanes[j].cells;
+                cells[table[values[a]] * width + label[0]] += (int32_t)times[0];
+                cells[table[values[b]] * width + label[1]] += (int32_t)times[1];
+                cells[table[values[c]] * width + label[2]] += (int32_t)times[2];
+                cells[table[values[d]] * width + label[3]] += (int32_t)times[3];
+            }
+        }
+        for (; i < n; i++) {
             ptrdiff_t row = (ptrdiff_t)rows[i] * step;
-            uint32_t label = piece->labels[i];
-            int32_t times = (int32_t)piece->times[i];
             for (int j = 0; j < many; j++)
-                lanes[j].cells[lanes[j].table[lanes[j].values[row]] * width + label] += times;
+                lanes[j].cells[lanes[j].table[lanes[j].values[row]] * width + piece->labels[i]] +=
+                    (int32_t)piece->times[i];
         }
     }
 }
@@ -1017,27 +1039,49 @@ typedef struct {
     uint8_t *planes;
 } ef_small;
 
+/* Which of the rows have a code of at most `code`, as bytes of 0 or 255; and sums over those. */
 #ifdef __SSE2__
 #include <emmintrin.h>
 
-/* Sum of those of 16, 32, 48 or 64 bytes whose code is at most `code`. */
-static inline int64_t sum_up_to(const uint8_t *codes, const uint8_t *bytes, int padded, uint8_t code)
+typedef struct {
+    __m128i part[EF_GROUP_ROWS / 16];
+} ef_mask;
+
+static inline void rows_up_to(const uint8_t *codes, int padded, uint8_t code, ef_mask *mask)
 {
-    __m128i limit = _mm_set1_epi8((char)code), sum = _mm_setzero_si128();
+    __m128i limit = _mm_set1_epi8((char)code);
     for (int i = 0; i < padded; i += 16) {
         __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(codes + i));
-        __m128i t = _mm_loadu_si128((const __m128i *)(const void *)(bytes + i));
-        __m128i in = _mm_cmpeq_epi8(_mm_min_epu8(c, limit), c);
-        sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_and_si128(in, t), _mm_setzero_si128()));
+        mask->part[i >> 4] = _mm_cmpeq_epi8(_mm_min_epu8(c, limit), c);
+    }
+}
+
+static inline int64_t sum_of(const ef_mask *mask, const uint8_t *bytes, int padded)
+{
+    __m128i sum = _mm_setzero_si128();
+    for (int i = 0; i < padded; i += 16) {
+        __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(bytes + i));
+        b = _mm_and_si128(mask->part[i >> 4], b);
+        sum = _mm_add_epi64(sum, _mm_sad_epu8(b, _mm_setzero_si128()));
     }
     return _mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4);
 }
 #else
-static inline int64_t sum_up_to(const uint8_t *codes, const uint8_t *bytes, int padded, uint8_t code)
+typedef struct {
+    uint8_t part[EF_GROUP_ROWS];
+} ef_mask;
+
+static inline void rows_up_to(const uint8_t *codes, int padded, uint8_t code, ef_mask *mask)
+{
+    for (int i = 0; i < padded; i++)
+        mask->part[i] = codes[i] <= code ? 255 : 0;
+}
+
+static inline int64_t sum_of(const ef_mask *mask, const uint8_t *bytes, int padded)
 {
     uint32_t sum = 0;
     for (int i = 0; i < padded; i++)
-        sum += codes[i] <= code ? bytes[i] : 0u;
+        sum += (uint32_t)(mask->part[i] & bytes[i]);
     return sum;
 }
 #endif
@@ -1072,23 +1116,26 @@ static void best_of_few(ef_tree *tree, ef_contender *c, const ef_small *small, i
             code = under;
         }
         some = 1;
+        ef_mask mask;
+        rows_up_to(codes, small->padded, code, &mask);
         double score;
         int64_t n_left;
         if (task->criterion == EF_MSE) {
             int64_t sums[4];
             for (int k = 0; k < 4; k++)
-                sums[k] = sum_up_to(codes, small->planes + k * EF_GROUP_ROWS, small->padded, code);
+                sums[k] = sum_of(&mask, small->planes + k * EF_GROUP_ROWS, small->padded);
             n_left = left[0] = sums[0];
             left[1] = sums[1] + sums[2] * 256 + sums[3] * 65536;
             if (n_left < least || size - n_left < least)
                 continue;
-            score = score_of(tree, left, total, n_left, size - n_left);
+            double all = (double)total[0], some_left = (double)n_left; /* as score_of has it */
+            double d = ((double)left[1] * all - (double)total[1] * some_left) / all;
+            score = d * d / (some_left * (double)(size - n_left));
         } else {
             int64_t a = 0, b = 0;
             n_left = 0;
             for (int32_t k = 0; k < tree->width; k++) {
-                int64_t count = sum_up_to(codes, small->planes + k * EF_GROUP_ROWS, small->padded,
-                                          code);
+                int64_t count = sum_of(&mask, small->planes + k * EF_GROUP_ROWS, small->padded);
                 left[k] = count;
                 n_left += count;
                 a += count * count;
@@ -1117,11 +1164,12 @@ static int race_small(ef_tree *tree, int64_t start, int64_t n, ef_split *split)
     const ef_task *task = tree->task;
     const uint32_t *rows = tree->rows + start;
     ef_contender *best = NULL, *c = tree->contenders, *other = tree->contenders + 1;
-    int few = task->n_bins - 1 < n ? task->n_bins - 1 : (int)n, by_cells = 1, best_by_cells = 1;
+    int few = task->n_bins > 4 ? task->n_bins / 2 - 1 : 1, by_cells = 1, best_by_cells = 1;
     int32_t drawn = 0, chosen = 0;
     int64_t *total = TOTAL(tree), size;
     ef_piece piece;
     ef_small small;
+    few = few < n ? few : (int)n;
     small.n = (int)n;
     small.padded = ((int)n + 15) & ~15;
     small.planes = tree->planes;
@@ -1144,7 +1192,8 @@ static int race_small(ef_tree *tree, int64_t start, int64_t n, ef_split *split)
     size = size_of(tree, total);
     double perfect = task->criterion == EF_GINI ? (double)size
                      : task->criterion == EF_ENTROPY ? 0.0 : HUGE_VAL;
-    while (chosen < task->max_features && draw_next(tree, rows, (int)n, &drawn, c)) {
+    while ((drawn < task->max_features || chosen == 0) &&
+           draw_next(tree, rows, (int)n, &drawn, c)) {
         if (!varies(c->head, (int)n))
             continue;
         chosen++;
@@ -1227,6 +1276,7 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
     int64_t n = end - start, batch = n, most = n, seen = 0, squares = 0;
     double rest;
     number_classes(tree, start, end);
+    tree->whole = 0;
     if (n <= EF_GROUP_ROWS && task->splitter != EF_PAPER &&
         (tree->left < 0 || tree->wanted * task->max_features <= tree->left))
         return race_small(tree, start, n, split);
@@ -1248,6 +1298,7 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
     }
     ef_contender *lead;
     const int64_t *total = TOTAL(tree);
+    tree->whole = batch == n && (tree->left < 0 || tree->left >= n * n_racing);
     for (;;) {
         int64_t granted = take(tree, batch < most - seen ? batch : most - seen, n_racing);
         if (granted > 0) {

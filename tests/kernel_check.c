@@ -1,0 +1,569 @@
+/* Grows trees over a grid of options in memory that is exactly as large as the kernel asks for, and
+ * checks what has to hold of every tree. Compiled with sanitizers by test_kernel_c.py, so that a
+ * byte read or written beside it, or a sum that overflows, ends the program.
+ *
+ * usage: kernel_check [cases]
+ */
+#include "../firmware/kernel/edgeforest.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MASK 0x3FFFFFFF
+#define MOST_COLUMNS 9
+
+static long number; /* of the case, for messages */
+
+#define CHECK(holds)                                                                               \
+    do {                                                                                           \
+        if (!(holds)) {                                                                            \
+            fprintf(stderr, "case %ld, line %d: %s\n", number, __LINE__, #holds);                  \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* ---- Random choices, not by the kernel's own generator ---- */
+
+static uint64_t state = 88172645463325252u;
+
+static uint32_t below(uint32_t n)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)((state >> 20) % n);
+}
+
+static int64_t pick(const int64_t *values, uint32_t n) { return values[below(n)]; }
+#define PICK(...)                                                                                  \
+    pick((const int64_t[]){__VA_ARGS__},                                                           \
+         (uint32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+
+static void *take(size_t bytes)
+{
+    void *memory = malloc(bytes ? bytes : 1);
+    CHECK(memory);
+    memset(memory, 0xA5, bytes); /* nobody may count on zeros */
+    return memory;
+}
+
+/* ---- Data ---- */
+
+enum { RAW, ROW_MAJOR, BY_COLUMN, NUMBERS, MIXED, LAYOUTS };
+
+typedef struct {
+    ef_column columns[MOST_COLUMNS];
+    void *buffers[MOST_COLUMNS], *grids[MOST_COLUMNS], *bounds[MOST_COLUMNS];
+    int32_t m;
+} Data;
+
+static const size_t SIZES[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
+
+/* A number of that type at `p`: few distinct ones, or many, now and then none. */
+static void put(unsigned char *p, int type, int sort, int gaps)
+{
+    double x = sort == 0   ? (double)below(3)
+               : sort == 1 ? (double)below(1000000) / 1000.0 - 500.0
+               : sort == 2 ? exp((double)below(1000) / 50.0)
+               : sort == 3 ? (double)(below(100) == 0)
+                           : 7.0;
+    int missing = gaps && below(6) == 0;
+    double small = fabs(fmod(x, 100.0));
+#define PUT(TYPE, VALUE)                                                                           \
+    do {                                                                                           \
+        TYPE v = (TYPE)(VALUE);                                                                    \
+        memcpy(p, &v, sizeof v);                                                                   \
+    } while (0)
+    switch (type) {
+    case EF_I8: PUT(int8_t, small - 50.0); break;
+    case EF_CODES:
+    case EF_U8: PUT(uint8_t, small + 1.0); break;
+    case EF_I16: PUT(int16_t, fmod(x, 30000.0)); break;
+    case EF_U16: PUT(uint16_t, fabs(fmod(x, 60000.0))); break;
+    case EF_I32: PUT(int32_t, x); break;
+    case EF_U32: PUT(uint32_t, fabs(x)); break;
+    case EF_I64: PUT(int64_t, x * 1e9); break;
+    case EF_U64: PUT(uint64_t, fabs(x) * 1e9); break;
+    case EF_F32: PUT(float, missing ? (double)NAN : x); break;
+    default: PUT(double, missing ? (double)NAN : x * 1e20); break;
+    }
+}
+
+static void make_numbers(Data *data, int32_t f, size_t n, int type, int gaps)
+{
+    size_t size = SIZES[type], step = size * (1 + below(3));
+    int sort = (int)below(5);
+    unsigned char *values = take((n - 1) * step + size); /* not a byte after the last one */
+    for (size_t i = 0; i < n; i++)
+        put(values + i * step, type, sort, gaps);
+    ef_column *c = data->columns + f;
+    memset(c, 0, sizeof *c);
+    c->type = (uint8_t)type;
+    c->values = values;
+    c->step = (ptrdiff_t)step;
+    data->buffers[f] = values;
+    if (below(4) == 0 && n > 1) { /* backwards */
+        c->values = values + (n - 1) * step;
+        c->step = -(ptrdiff_t)step;
+    }
+    float *sample = take(n * sizeof(float)), *spare = take(n * sizeof(float));
+    float *bounds = data->bounds[f] = take(EF_BOUNDS * sizeof(float));
+    uint32_t *rows = take(n * sizeof(uint32_t));
+    for (size_t i = 0; i < n; i++)
+        rows[i] = (uint32_t)i;
+    ef_floats(c, rows, n, sample);
+    c->last = ef_make_bounds(sample, n, spare, bounds) - 1;
+    CHECK(1 <= c->last && c->last <= 255);
+    for (int32_t i = 2; i < c->last; i++)
+        CHECK(bounds[i - 1] < bounds[i]);
+    c->bounds = bounds;
+    ef_grid(c, data->grids[f] = take(EF_GRID + 2));
+    free(sample);
+    free(spare);
+    free(rows);
+    uint8_t *codes = take(n);
+    CHECK(ef_encode(c, 0, n, codes, 1) == -1);
+    for (size_t i = 0; i < n; i++) {
+        float x;
+        uint32_t row = (uint32_t)i;
+        ef_floats(c, &row, 1, &x);
+        int code = x == x; /* the truth, slowly */
+        while (code && code < c->last && bounds[code] < x)
+            code++;
+        CHECK(codes[i] == code);
+    }
+    free(codes);
+}
+
+static void make_data(Data *data, size_t n, int32_t m, int layout, int gaps)
+{
+    memset(data, 0, sizeof *data);
+    data->m = m;
+    if (layout == RAW || layout == ROW_MAJOR || layout == BY_COLUMN) {
+        int by_row = layout == ROW_MAJOR || (layout == RAW && below(2));
+        uint8_t *codes = data->buffers[0] = take(n * (size_t)m);
+        for (int32_t f = 0; f < m; f++) {
+            ef_column *c = data->columns + f;
+            c->values = codes + (by_row ? (size_t)f : (size_t)f * n);
+            c->step = by_row ? m : 1;
+            c->last = layout == RAW ? 255 : (int32_t)PICK(1, 2, 9, 255);
+            if (layout != RAW && below(3) == 0)
+                c->categories = (uint8_t)(c->last > 254 ? c->last = 254 : c->last);
+            else if (layout != RAW) {
+                float *bounds = data->bounds[f] = take(EF_BOUNDS * sizeof(float));
+                for (int i = 0; i < EF_BOUNDS; i++)
+                    bounds[i] = (float)i * 0.5f;
+                c->bounds = bounds;
+            }
+            int constant = below(8) == 0;
+            for (size_t i = 0; i < n; i++) {
+                uint32_t code = constant ? 1 : 1 + below((uint32_t)c->last);
+                if (layout == RAW ? below(9) == 0 : gaps && below(6) == 0)
+                    code = 0;
+                codes[by_row ? i * (size_t)m + (size_t)f : (size_t)f * n + i] = (uint8_t)code;
+            }
+        }
+        return;
+    }
+    for (int32_t f = 0; f < m; f++) {
+        if (layout == MIXED && below(2)) { /* categories beside numbers */
+            ef_column *c = data->columns + f;
+            uint8_t *codes = data->buffers[f] = take(n);
+            c->last = c->categories = (uint8_t)PICK(1, 2, 7, 254);
+            c->values = codes;
+            c->step = 1;
+            for (size_t i = 0; i < n; i++)
+                codes[i] = (uint8_t)(below((uint32_t)c->last) + (gaps ? below(2) : 1));
+        } else {
+            make_numbers(data, f, n, EF_I8 + (int)((uint32_t)(number + f) % 10), gaps);
+        }
+    }
+}
+
+static void free_data(Data *data)
+{
+    for (int32_t f = 0; f < MOST_COLUMNS; f++) {
+        free(data->buffers[f]);
+        free(data->grids[f]);
+        free(data->bounds[f]);
+    }
+}
+
+/* ---- One tree ---- */
+
+typedef struct {
+    int64_t calls, until; /* -1: never */
+    ef_word word;
+} Watch;
+
+static ef_word watch(void *context, int every_round)
+{
+    Watch *w = context;
+    (void)every_round;
+    w->calls++;
+    return w->until >= 0 && w->calls > w->until ? w->word : EF_GO;
+}
+
+typedef struct {
+    uint16_t *feature, *votes;
+    float *threshold;
+    uint32_t *right;
+    double *importance;
+    int64_t nodes, leaves, insertions, rounds;
+} Grown;
+
+static void free_grown(Grown *g)
+{
+    free(g->feature);
+    free(g->votes);
+    free(g->threshold);
+    free(g->right);
+    free(g->importance);
+}
+
+/* The node after the subtree at `at`, which is in preorder; counts its leaves. */
+static int64_t subtree(const Grown *g, int64_t at, int64_t here, int64_t votes_here, int64_t *leaf)
+{
+    CHECK(at < g->nodes);
+    if (g->feature[at] == EF_LEAF) {
+        CHECK((int64_t)g->right[at] == votes_here + *leaf);
+        (*leaf)++;
+        return at + 1;
+    }
+    int64_t next = subtree(g, at + 1, here, votes_here, leaf);
+    CHECK((int64_t)g->right[at] == here + next);
+    return subtree(g, next, here, votes_here, leaf);
+}
+
+static void check_grown(const ef_task *task, const Grown *g, int64_t here, int64_t votes_here)
+{
+    int64_t leaf = 0, width = task->criterion == EF_MSE ? 1 : task->width;
+    CHECK(subtree(g, 0, here, votes_here, &leaf) == g->nodes);
+    CHECK(leaf == g->leaves && g->nodes == 2 * g->leaves - 1);
+    for (int64_t i = 0; i < g->nodes; i++) {
+        if (g->feature[i] == EF_LEAF)
+            continue;
+        int known = 0;
+        for (int32_t k = 0; k < task->n_usable; k++)
+            known |= task->usable[k] == (g->feature[i] & EF_FEATURE);
+        CHECK(known);
+        CHECK(g->threshold[i] == g->threshold[i]);
+        int equal = task->columns[g->feature[i] & EF_FEATURE].categories > 0;
+        CHECK(equal == ((g->feature[i] & EF_EQUAL) != 0));
+    }
+    for (int64_t i = 0; i < g->leaves; i++) {
+        uint32_t sum = 0;
+        for (int64_t k = 0; k < width; k++)
+            sum += g->votes[i * width + k];
+        CHECK(task->criterion == EF_MSE ? sum <= task->scale : sum == task->scale);
+    }
+    for (int32_t k = 0; k < task->n_usable; k++) {
+        double gain = g->importance[task->usable[k]];
+        CHECK(gain >= 0.0 && gain - gain == 0.0);
+    }
+}
+
+typedef struct {
+    int64_t budget, most, piece, more_room;
+    int limited;
+    Watch watch;
+} Manner;
+
+/* Grow a tree in this manner, and check all that can be seen of it. */
+static Grown grow(const ef_task *task, int32_t m, uint32_t index, Manner how)
+{
+    void *workspace = take(ef_workspace_bytes(task));
+    ef_tree tree;
+    ef_status status;
+    ef_tree_begin(&tree, task, index, workspace);
+    tree.left = how.budget;
+    tree.most = how.most;
+    tree.limited = (uint8_t)how.limited;
+    tree.poll = watch;
+    tree.context = &how.watch;
+    do {
+        status = ef_tree_grow(&tree, how.piece);
+        CHECK(tree.n_nodes <= tree.room);
+        CHECK(how.budget < 0 || tree.insertions <= how.budget);
+        if (status == EF_FULL) { /* a new place, exactly as large as it says */
+            int64_t room = tree.room + how.more_room;
+            if (how.most > 0 && room > how.most)
+                room = how.most;
+            CHECK(room > tree.room);
+            ef_node *nodes = take((size_t)room * sizeof *nodes);
+            if (tree.room)
+                memcpy(nodes, tree.nodes, (size_t)tree.n_nodes * sizeof *nodes);
+            free(tree.nodes);
+            tree.nodes = nodes;
+            tree.room = room;
+        }
+    } while (status == EF_FULL || status == EF_MORE);
+    CHECK(status == EF_DONE || (status == EF_STOPPED && how.watch.word == EF_STOP));
+    if (!tree.room) {
+        tree.nodes = take(sizeof *tree.nodes);
+        tree.room = 1;
+    }
+    CHECK(!tree.infinite);
+    Grown g;
+    g.leaves = ef_tree_close(&tree);
+    g.nodes = tree.n_nodes;
+    g.insertions = tree.insertions;
+    g.rounds = tree.rounds;
+    CHECK(how.budget < 0 || g.insertions <= how.budget);
+    CHECK(how.most < 0 || g.nodes <= how.most);
+    CHECK(g.leaves <= task->max_leaf_nodes);
+    int64_t rows = 0;
+    for (int64_t i = 0; i < g.nodes; i++) {
+        const ef_node *node = tree.nodes + i;
+        CHECK(node->start < node->end && node->end <= tree.size);
+        CHECK(node->depth <= task->max_depth);
+        if (node->left) {
+            const ef_node *left = tree.nodes + node->left, *right = tree.nodes + node->right;
+            CHECK(left->start == node->start && left->end == right->start);
+            CHECK(right->end == node->end);
+            continue;
+        }
+        int64_t draws = 0;
+        for (uint32_t k = node->start; k < node->end; k++) {
+            uint32_t row = tree.rows[k];
+            CHECK(row < task->n);
+            draws += tree.times8 ? tree.times8[row] : tree.times16 ? tree.times16[row] : 1;
+        }
+        CHECK(i == 0 || draws >= task->min_samples_leaf);
+        rows += node->end - node->start;
+    }
+    CHECK(rows == tree.size);
+    int64_t width = task->criterion == EF_MSE ? 1 : task->width;
+    g.feature = take((size_t)g.nodes * sizeof *g.feature);
+    g.threshold = take((size_t)g.nodes * sizeof *g.threshold);
+    g.right = take((size_t)g.nodes * sizeof *g.right);
+    g.votes = take((size_t)(g.leaves * width) * sizeof *g.votes);
+    g.importance = take((size_t)m * sizeof *g.importance);
+    for (int32_t f = 0; f < m; f++)
+        g.importance[f] = 0.0;
+    uint32_t here = below(1000), votes_here = below(1000);
+    ef_tree_write(&tree, here, votes_here, g.feature, g.threshold, g.right, g.votes, g.importance);
+    check_grown(task, &g, here, votes_here);
+    for (int64_t i = 0; i < g.nodes; i++) /* as the only tree of its forest */
+        g.right[i] -= g.feature[i] == EF_LEAF ? votes_here : here;
+    free(tree.nodes);
+    free(workspace);
+    return g;
+}
+
+static void check_same(const ef_task *task, int32_t m, const Grown *a, const Grown *b)
+{
+    int64_t width = task->criterion == EF_MSE ? 1 : task->width;
+    CHECK(a->nodes == b->nodes && a->leaves == b->leaves);
+    CHECK(a->insertions == b->insertions && a->rounds == b->rounds);
+    CHECK(!memcmp(a->feature, b->feature, (size_t)a->nodes * sizeof *a->feature));
+    CHECK(!memcmp(a->threshold, b->threshold, (size_t)a->nodes * sizeof *a->threshold));
+    CHECK(!memcmp(a->right, b->right, (size_t)a->nodes * sizeof *a->right));
+    CHECK(!memcmp(a->votes, b->votes, (size_t)(a->leaves * width) * sizeof *a->votes));
+    CHECK(!memcmp(a->importance, b->importance, (size_t)m * sizeof *a->importance));
+}
+
+/* Predict rows of every type, of any number, with gaps and infinities. */
+static void check_predict(const ef_task *task, int32_t m, const Grown *g)
+{
+    ef_packed *packed = take((size_t)g->nodes * sizeof *packed);
+    uint16_t *right16 = take((size_t)g->nodes * sizeof *right16);
+    uint32_t root = 0;
+    ef_forest forest;
+    for (int64_t i = 0; i < g->nodes; i++)
+        right16[i] = (uint16_t)g->right[i];
+    int wide = g->nodes > 65535 || below(2);
+    forest.equal = ef_pack(g->feature, g->threshold, wide ? NULL : right16, wide ? g->right : NULL,
+                           (size_t)g->nodes, packed);
+    forest.nodes = packed;
+    forest.roots = &root;
+    forest.votes = g->votes;
+    forest.n_trees = 1;
+    forest.width = task->criterion == EF_MSE ? 1 : (size_t)task->width;
+    for (int type = EF_CODES; type <= EF_F64; type++) {
+        size_t n = (size_t)PICK(1, 2, 7, 8, 9, 40), size = SIZES[type], columns = (size_t)m;
+        unsigned char *values = take(n * columns * size);
+        for (size_t i = 0; i < n * columns; i++)
+            put(values + i * size, type, (int)below(5), 1);
+        if (type == EF_F32)
+            memcpy(values, &(float){HUGE_VALF}, sizeof(float));
+        uint32_t *out = take(n * forest.width * sizeof *out), *one = take(forest.width * sizeof *one);
+        ef_rows rows;
+        int by_column = (int)below(2);
+        rows.values = values;
+        rows.row_step = (ptrdiff_t)(by_column ? size : size * columns);
+        rows.column_step = (ptrdiff_t)(by_column ? size * n : size);
+        rows.type = (uint8_t)type;
+        ef_predict(&forest, &rows, 0, n, out);
+        for (size_t i = 0; i < n; i++) {
+            uint64_t sum = 0;
+            ef_predict(&forest, &rows, i, 1, one); /* alone as among others */
+            CHECK(!memcmp(one, out + i * forest.width, forest.width * sizeof *one));
+            for (size_t k = 0; k < forest.width; k++)
+                sum += one[k];
+            CHECK(task->criterion == EF_MSE ? sum <= task->scale : sum == task->scale);
+        }
+        free(values);
+        free(out);
+        free(one);
+    }
+    free(packed);
+    free(right16);
+}
+
+/* ---- The grid ---- */
+
+static void run_case(void)
+{
+    static const int64_t SMALL[] = {2, 3, 5, 17, 63, 64, 65, 130, 300};
+    long turn = number;
+    ef_task task;
+    memset(&task, 0, sizeof task);
+    task.criterion = (uint8_t)(turn % 3);
+    task.splitter = (uint8_t)(turn / 3 % 3);
+    task.extra = (uint8_t)(turn / 9 % 2);
+    int layout = (int)(turn / 18 % LAYOUTS);
+    int gaps = layout != RAW && below(2);
+    size_t n = (size_t)pick(SMALL, 9);
+    if (turn % 7 == 0)
+        n = 900 + below(1200); /* raced, not counted whole */
+    int32_t m = 1 + (int32_t)below(MOST_COLUMNS);
+    Data data;
+    make_data(&data, n, m, layout, gaps);
+
+    uint16_t *usable = take((size_t)m * sizeof *usable);
+    for (int32_t f = 0; f < m; f++)
+        if (below(4) || (f == m - 1 && !task.n_usable))
+            usable[task.n_usable++] = (uint16_t)f;
+    task.columns = data.columns;
+    task.usable = usable;
+    task.raw = layout == RAW;
+    task.row_major = m > 1;
+    for (int32_t f = 0; f < m; f++)
+        if (data.columns[f].type != EF_CODES || data.columns[f].step != data.columns->step ||
+            data.columns[f].step < m)
+            task.row_major = 0;
+    task.n = (int64_t)n;
+    task.pool = task.n;
+    uint32_t *patch = NULL, *weights = NULL;
+    if (below(4) == 0) {
+        task.pool = 1 + below((uint32_t)n);
+        patch = take((size_t)task.pool * sizeof *patch);
+        for (int64_t i = 0; i < task.pool; i++)
+            patch[i] = (uint32_t)((i * 7 + (int64_t)(number % 5)) % task.n);
+        if (n % 7 == 0) /* then those would not be distinct */
+            for (int64_t i = 0; i < task.pool; i++)
+                patch[i] = (uint32_t)i;
+    }
+    if (below(4) == 0) {
+        uint32_t heavy = (uint32_t)PICK(1, 3, 1000);
+        weights = take(((size_t)task.pool + 1) * sizeof *weights);
+        weights[0] = 0;
+        for (int64_t i = 0; i < task.pool; i++)
+            weights[i + 1] = weights[i] + (below(3) ? 1 : i ? heavy * below(2) : heavy);
+    }
+    task.patch = patch;
+    task.weights = weights;
+    task.bootstrap = below(3) > 0;
+    task.sample_size = below(3) ? task.pool : 1 + below((uint32_t)task.pool);
+    task.batch = PICK(1, 10, 100, 256, 256, 5000);
+    task.max_depth = PICK(MASK, MASK, MASK, 0, 1, 3, 6);
+    task.min_samples_leaf = PICK(1, 1, 1, 2, 5, 40, MASK);
+    task.min_samples_split = PICK(2, 2, 2, 3, 30, MASK);
+    task.max_leaf_nodes = PICK(MASK, MASK, MASK, 2, 3, 10);
+    task.min_impurity_decrease = below(4) ? 0.0 : 0.01;
+    task.z = (double)PICK(0, 1, 2, 100);
+    task.tolerance = (double)below(5) / 4.0;
+    task.confidence = below(2) ? -1.0 : 0.9;
+    task.max_features = 1 + (int32_t)below((uint32_t)task.n_usable);
+    task.n_bins = (int32_t)PICK(2, 3, 5, 16, 16, 16, 255);
+    task.seed = below(MASK);
+    task.scale = (uint32_t)PICK(1, 100, 65535);
+    task.mask = MASK;
+
+    uint8_t *y8 = NULL;
+    uint16_t *y16 = NULL;
+    if (task.criterion == EF_MSE) {
+        task.width = task.splitter == EF_PAPER ? 5 : 3;
+        y16 = take(n * sizeof *y16);
+        int few = below(2) == 0;
+        for (size_t i = 0; i < n; i++)
+            y16[i] = (uint16_t)(few ? below(2) * 65535 : below(65536));
+    } else {
+        task.width = (int32_t)PICK(1, 2, 2, 3, 10, 70, 256, 300);
+        if (task.width <= 256)
+            y8 = take(n);
+        else
+            y16 = take(n * sizeof *y16);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t k = below(3) ? (uint32_t)(i % (size_t)task.width) : below((uint32_t)task.width);
+            if (y8)
+                y8[i] = (uint8_t)k;
+            else
+                y16[i] = (uint16_t)k;
+        }
+    }
+    task.y8 = y8;
+    task.y16 = y16;
+
+    Manner free_run = {-1, -1, INT64_MAX / 4, 100000, 0, {0, -1, EF_GO}};
+    Manner how = free_run;
+    uint32_t index = below(4095);
+    Grown plain = grow(&task, m, index, how);
+    check_predict(&task, m, &plain);
+    /* In pieces, with room for one more node each time, and looked after: the same tree. */
+    how.piece = PICK(1, 50, 3000);
+    how.more_room = 1;
+    how.limited = (int)below(2);
+    Grown again = grow(&task, m, index, how);
+    check_same(&task, m, &plain, &again);
+    free_grown(&again);
+    /* A budget that is not reached changes nothing. */
+    how = free_run;
+    how.budget = INT64_MAX / 4;
+    again = grow(&task, m, index, how);
+    check_same(&task, m, &plain, &again);
+    free_grown(&again);
+    /* A short one is kept, in pieces or not. */
+    how.budget = PICK(0, 1, 2, 7, 64, 300, 2000, 20000);
+    Grown poor = grow(&task, m, index, how);
+    how.piece = PICK(1, 50, 3000);
+    how.more_room = 3;
+    again = grow(&task, m, index, how);
+    check_same(&task, m, &poor, &again);
+    free_grown(&again);
+    free_grown(&poor);
+    /* Few nodes; stopped or late at any moment. */
+    how = free_run;
+    how.most = PICK(1, 2, 3, 4, 9, 30);
+    again = grow(&task, m, index, how);
+    free_grown(&again);
+    how = free_run;
+    how.watch.until = PICK(0, 1, 2, 5, 20, 100);
+    how.watch.word = below(2) ? EF_STOP : EF_LATE;
+    how.limited = how.watch.word == EF_LATE;
+    how.piece = PICK(1, 3000, INT64_MAX / 4);
+    how.more_room = 2;
+    again = grow(&task, m, index, how);
+    check_predict(&task, m, &again);
+    free_grown(&again);
+
+    free_grown(&plain);
+    free_data(&data);
+    free(usable);
+    free(patch);
+    free(weights);
+    free(y8);
+    free(y16);
+}
+
+int main(int argc, char **argv)
+{
+    long cases = argc > 1 ? atol(argv[1]) : 1000;
+    for (number = 0; number < cases; number++)
+        run_case();
+    printf("%ld cases\n", cases);
+    return 0;
+}

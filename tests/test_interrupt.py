@@ -1,0 +1,117 @@
+"""Ctrl-C ends a long training at once, and what was grown by then can be used."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from edgeforest.engine import present
+
+ROOT = Path(__file__).resolve().parent.parent
+WITHIN = 0.5  # seconds from the signal to the handler of the exception
+
+# Trains for minutes; says when it began to grow, when the interrupt arrived, and what came after.
+CHILD = """
+import signal
+import sys
+import time
+
+import numpy as np
+
+from edgeforest import train, train_steps
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+name, n_jobs, n, n_trees, options = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), 2000, {}
+for option in sys.argv[4:]:
+    key, value = option.split("=")
+    options[key] = int(value) if value.isdigit() else value
+rng = np.random.default_rng(0)
+X = rng.normal(size=(n, 12)).astype(np.float32)
+y = (X[:, 0] + X[:, 1] + rng.normal(size=n) > 0).astype(int)
+if name != "native":
+    X, y = X.tolist(), y.tolist()
+training = train_steps(X, y, engine=name, n_jobs=n_jobs, n_trees=n_trees, **options)
+try:
+    print("growing", flush=True)
+    for step in training:
+        pass
+    print("done", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic(), flush=True)
+forest = training.forest()
+assert 1 <= len(forest) < n_trees
+assert len(forest.predict(X[:50])) == 50
+assert training.forest().to_json() == forest.to_json()
+assert list(training) == []
+small = X[:300], y[:300]
+again = train(*small, engine=name, n_jobs=n_jobs, n_trees=4)
+assert again.to_json() == train(*small, engine="pure", n_trees=4).to_json()
+print("fine", flush=True)
+"""
+
+
+def interrupt(after, *arguments):
+    """Seconds from the signal to the handler in a child that trains, and that it went on well."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout.readline() == "growing\n", child.communicate()[1]
+        time.sleep(after)
+        sent = time.monotonic()  # the clock is the same in all processes of a machine
+        child.send_signal(signal.SIGINT)
+        out, error = child.communicate(timeout=60)
+    finally:
+        child.kill()
+        child.wait()
+    assert child.returncode == 0, error
+    word, when = out.splitlines()[0].split()
+    assert (word, out.splitlines()[1:]) == ("interrupted", ["fine"])
+    return float(when) - sent
+
+
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows sends no SIGINT to one child alone")
+SORTS = [
+    ("exact", "gini"),
+    ("exact", "mse"),
+    ("mab", "entropy"),
+    ("mab-paper", "gini"),
+]
+
+
+@posix
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(("splitter", "criterion"), SORTS)
+@pytest.mark.skipif("native" not in present(), reason="the C kernel was not built")
+def test_a_native_fit_ends_within_half_a_second_of_ctrl_c(splitter, criterion, n_jobs, figure):
+    size = 400_000
+    options = [f"splitter={splitter}", f"criterion={criterion}", "max_features=12"]
+    took = interrupt(0.3, "native", n_jobs, size, *options)
+    figure(f"{took * 1000:.0f} ms")
+    assert took <= WITHIN
+
+
+@posix
+@pytest.mark.skipif("native" not in present(), reason="the C kernel was not built")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_is_heard_while_rows_are_drawn_and_nodes_partitioned(n_jobs, figure):
+    # One split of four million rows: next to nothing is counted, all is drawing and moving rows.
+    took = interrupt(0.3, "native", n_jobs, 4_000_000, "splitter=mab", "max_depth=1")
+    figure(f"{took * 1000:.0f} ms")
+    assert took <= WITHIN
+
+
+@posix
+@pytest.mark.parametrize("engine", [name for name in present() if name != "native"])
+def test_an_interpreted_fit_ends_within_half_a_second_of_ctrl_c(engine, figure):
+    took = interrupt(0.3, engine, 1, 20_000, "splitter=exact")
+    figure(f"{took * 1000:.0f} ms")
+    assert took <= WITHIN
