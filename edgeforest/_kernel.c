@@ -183,7 +183,7 @@ static PyObject *kernel_encode(PyObject *self, PyObject *args)
         PyBuffer_Release(&codes);
         return NULL;
     }
-    enum { BLOCK = 256 };
+    enum { BLOCK = 128 };
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t at = first; at < first + n; at += BLOCK) {
         Py_ssize_t count = first + n - at < BLOCK ? first + n - at : BLOCK;

@@ -20,7 +20,7 @@ _TYPES |= {c: {2: 4, 4: 6, 8: 8}[array(c).itemsize] for c in "ILQ"}
 _CODES = 0
 _BOUNDS = 256  # places for the bounds of a column
 _STEP = 4_000_000  # insertions between two steps: some milliseconds
-_ON_DEMAND = 0.5  # code rows when drawn if less than this share of all values will be looked at
+_ON_DEMAND = 0.25  # code rows when drawn if less than this share of all values will be looked at
 
 
 def _view(values: Any) -> memoryview | None:

@@ -508,7 +508,7 @@ static void run_case(void)
     task.y8 = y8;
     task.y16 = y16;
 
-    Manner free_run = {-1, -1, INT64_MAX / 4, 100000, 0, {0, -1, EF_GO}};
+    Manner free_run = {-1, -1, INT64_MAX / 4, 500, 0, {0, -1, EF_GO}};
     Manner how = free_run;
     uint32_t index = below(4095);
     Grown plain = grow(&task, m, index, how);

@@ -6,6 +6,8 @@ engine that is present. What they give is compared as model files, then by what 
 
 import json
 import os
+import shutil
+import time
 from array import array
 
 import numpy as np
@@ -24,7 +26,19 @@ KINDS = ("random-forest", "extra-trees", "random-patches")
 SPLITTERS = ("mab", "mab-paper", "exact")
 CRITERIA = ("gini", "entropy", "mse")
 
-needs_native = needs("native" in ENGINES, "the C kernel was not built: install edgeforest with gcc")
+
+needs_native = needs(
+    "native" in ENGINES, "the C kernel is not there; see the test of absent engines"
+)
+
+
+def test_no_engine_is_absent():
+    """Or else tests of it would pass by not being run."""
+    said = "; ".join(str(absent) for absent in engine.absent().values())
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if said and not compiler and not os.environ.get("CI"):
+        pytest.skip(said)
+    assert engine.present() == ["native", "numpy", "pure"], said
 
 
 def examples(share):
@@ -168,9 +182,21 @@ def columns_of_all_sorts(X, folder):
     return made, {"by_column": True}
 
 
+class Case:
+    """A table in some form, labels in some form, and options."""
+
+    def __init__(self, X, y, form, options):
+        self.X, self.y, self.form, self.options = X, y, form, options
+
+    def __repr__(self):
+        """Some words instead of thousands of numbers."""
+        options = {k: v for k, v in self.options.items() if k != "sample_weight"}
+        labels = f"{getattr(self.y, 'dtype', type(self.y).__name__)}"
+        return f"<{self.X.shape} {self.X.dtype} {self.form}, y {labels}, {options}>"
+
+
 @st.composite
 def cases(draw, sizes, most_columns=6, **fixed):
-    """A table in some form, labels in some form, and options."""
     n = draw(sizes)
     sorts = draw(st.sampled_from([["normal", "few"], ["normal", "skewed"], list(COLUMNS)]))
     kinds = draw(st.lists(st.sampled_from(sorts), min_size=1, max_size=most_columns))
@@ -178,9 +204,8 @@ def cases(draw, sizes, most_columns=6, **fixed):
     X = np.column_stack([COLUMNS[kind](rng, n) for kind in ["normal", *kinds]])
     m = X.shape[1]
     signal = np.nan_to_num(X).clip(-3, 3)
-    signal = (
-        signal[:, 0] - signal[:, -1] ** 2 + rng.normal(size=n) * draw(st.sampled_from([0.1, 1]))
-    )
+    noise = draw(st.sampled_from([0.1, 1])) * rng.normal(size=n)
+    signal = signal[:, 0] - signal[:, -1] ** 2 + noise
     dtype = draw(st.sampled_from(DTYPES))
     categorical = []
     if draw(st.booleans()):
@@ -204,7 +229,7 @@ def cases(draw, sizes, most_columns=6, **fixed):
     if weighted in ("rows", "both"):
         weights = rng.choice(draw(st.sampled_from([(1.0, 2.5), (0.0, 1.0), (1.0, 1e6)])), n)
         options["sample_weight"] = weights if draw(st.booleans()) else weights.tolist()
-    return X, y, draw(st.sampled_from(list(FORMS))), options
+    return Case(X, y, draw(st.sampled_from(list(FORMS))), options)
 
 
 def plain(label):
@@ -333,11 +358,9 @@ def same_answers(forests, rows):
 
 def check(case, folder):
     """Train a case with every engine, compare the forests and their answers."""
-    X, y, form, options = case
-    given, how = FORMS[form](X, folder)
-    forests = forests_of(given, y, **how, **options)
-    head = X[:30]
-    same_answers(forests, head.tolist())
+    given, how = FORMS[case.form](case.X, folder)
+    forests = forests_of(given, case.y, **how, **case.options)
+    same_answers(forests, case.X[:30].tolist())
     if not how and not isinstance(given, list):
         same_answers(forests, given[:30])
 
@@ -461,6 +484,49 @@ def test_many_rows_are_coded_alike_by_any_number_of_threads(splitter, dtype):
     assert one == two == four
 
 
+@needs_native
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_a_budget_in_seconds_ends_a_long_fit(n_jobs, splitter):
+    X, signal = table(300_000, 12)
+    began = time.monotonic()
+    forest = train(
+        X.astype("float32"),
+        targets(signal, "gini"),
+        engine="native",
+        n_jobs=n_jobs,
+        splitter=splitter,
+        max_features=12,
+        n_trees=1000,
+        budget=Budget(seconds=0.4),
+    )
+    took = time.monotonic() - began
+    assert 1 <= len(forest) < 1000
+    assert took < 0.4 + 3  # reading, the closing of a tree, a busy machine
+    assert set(forest.predict(X[:9])) <= {0, 1, 2}
+
+
+@needs_native
+@pytest.mark.parametrize("n_jobs", [1, 2, 4])
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_a_fit_that_is_stopped_has_the_first_trees_of_the_whole_forest(n_jobs, criterion):
+    X, signal = table(4000)
+    y = targets(signal, criterion)
+    options = {"engine": "native", "n_jobs": n_jobs, "criterion": criterion, "n_trees": 12}
+    whole = train(X, y, **options)
+    for stop in (1, 2, 3, 5, 8, 13):
+        training = train_steps(X, y, **options)
+        for number, step in enumerate(training, 1):
+            if number == stop:
+                ready = len(step.grown)
+                forest = step.forest()  # while threads are still at work
+        assert ready <= len(forest) <= 12
+        assert core_pure.load(forest.to_json()).predict(X[:5]) == forest.predict(X[:5])
+        nodes = [*whole.roots, len(whole.feature)][ready]
+        for part in ("feature", "threshold", "right"):
+            assert getattr(forest, part)[:nodes].tolist() == getattr(whole, part)[:nodes].tolist()
+
+
 @pytest.mark.parametrize("name", ENGINES)
 def test_the_number_of_threads_may_be_given_to_any_engine(name):
     X, signal = table(200)
@@ -528,6 +594,73 @@ def test_the_kernel_has_the_constants_of_the_specification():
     constants = _kernel.constants()
     assert len(constants) > 9
     assert constants == {name: getattr(core_pure, name) for name in constants}
+
+
+# ---- Wrong input ------------------------------------------------------------------------------
+# One thing wrong at a time is in test_errors.py.
+
+LARGE = np.random.default_rng(3).normal(size=(9000, 6))
+LARGE_LABELS = (LARGE[:, 0] > 0).astype(int)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("wrong", [float("inf"), -float("inf"), 1e39])
+@pytest.mark.parametrize("place", [(0, 0), (4321, 3), (8999, 5)])
+@pytest.mark.parametrize("budget", [None, 300, 30_000])
+def test_an_infinite_number_gets_the_same_sentence_also_in_a_row_that_is_seldom_drawn(
+    dtype, wrong, place, budget
+):
+    """A short budget looks at few of the rows. If it is not at this one, the engines agree, too."""
+    X = LARGE.copy()
+    X[place] = wrong
+    with np.errstate(over="ignore"):
+        X = X.astype(dtype)
+    options = {"max_features": 6, "max_depth": 3, "n_trees": 3, "budget": budget}
+    assert not forests_of(X, LARGE_LABELS, **options)
+    assert not forests_of(np.asfortranarray(X), LARGE_LABELS, **options)
+    columns = [np.ascontiguousarray(column) for column in X.T]
+    assert not forests_of(columns, LARGE_LABELS, by_column=True, **options)
+
+
+@pytest.mark.parametrize("budget", [None, 300])
+@pytest.mark.parametrize("rows", [(7, 5), (5, 7), (8000, 10), (10, 8000)])
+def test_of_two_infinite_numbers_the_same_is_named(rows, budget):
+    X = LARGE.copy()
+    X[rows[0], 4] = X[rows[1], 2] = float("inf")
+    assert not forests_of(X, LARGE_LABELS, budget=budget, max_depth=3)
+    assert not forests_of(X.T, LARGE_LABELS, budget=budget, max_depth=3, by_column=True)
+
+
+@pytest.mark.parametrize("categories", [[0], [3]])
+def test_of_a_number_and_a_category_that_are_wrong_the_same_is_named(categories):
+    X = LARGE[:40].astype(object)
+    X[7, 0], X[5, 3] = {}, {}
+    assert not forests_of(X, LARGE_LABELS[:40], categorical=categories)
+    X = LARGE[:40].copy()
+    X[7, 0] = X[5, 3] = float("inf")
+    assert not forests_of(X, LARGE_LABELS[:40], categorical=categories)
+
+
+@pytest.mark.parametrize("form", ["float64", "float32", "list", "int64"])
+def test_targets_that_are_wrong_get_the_same_sentence(form):
+    for wrong in (float("nan"), float("inf"), 1e39, -3e38):
+        y = LARGE[:, 1] * 1e38 if wrong == -3e38 else LARGE[:, 1].copy()
+        y[77] = wrong
+        if form == "int64":
+            y = np.where(np.isfinite(y), y, 0).clip(-9e18, 9e18).astype("int64")
+        with np.errstate(over="ignore"):
+            y = y.tolist() if form == "list" else y.astype(form)
+        forests_of(LARGE, y, criterion="mse", max_depth=2, n_trees=1)
+
+
+@pytest.mark.parametrize("form", ["float64", "int64", "uint64", "bool", "object", "datetime64[s]"])
+def test_labels_that_are_wrong_get_the_same_sentence(form):
+    many = np.arange(9000) * (2**20 if form[0] in "iu" else 1)
+    nan = np.where(LARGE_LABELS == 1, np.nan, 0.0)
+    for y in (many, nan, LARGE[:, :1], many[:-1], np.zeros((0,))):
+        if y is nan and form not in ("float64", "object"):
+            continue
+        forests_of(LARGE, y.astype(form), max_depth=2, n_trees=1)
 
 
 # ---- Predicting -------------------------------------------------------------------------------

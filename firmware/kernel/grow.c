@@ -195,7 +195,10 @@ static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, i
     const unsigned char *values = c->values;
     ptrdiff_t step = c->step;
     int equal = (node->feature & EF_EQUAL) != 0, code = node->code;
+    enum { AHEAD = 48 };
     for (int64_t i = start; i < end; i++) {
+        if (i + AHEAD < end)
+            EF_PREFETCH(values + (ptrdiff_t)rows[i + AHEAD] * step);
         int v = values[(ptrdiff_t)rows[i] * step];
         int left = equal ? v == code : v <= code;
         flags[i] = (uint8_t)(left & ((v != 0) | missing)) | (uint8_t)((v == 0) & missing);

@@ -88,14 +88,19 @@ static inline uint8_t ef_code(const ef_column *c, float x)
 {
     const float *bounds = c->bounds;
     if (x > bounds[0] && x < bounds[c->last]) {
-        size_t cell = (size_t)(((double)x - c->low) * c->per);
+        int cell = (int)(((double)x - c->low) * c->per);
         unsigned a = c->grid[cell], b = c->grid[cell + 1];
-        while (a < b) {
-            unsigned middle = (a + b) >> 1;
-            if (bounds[middle + 1] < x)
-                a = middle + 1;
-            else
-                b = middle;
+        if (b - a > 2) { /* few cells hold so many bounds */
+            while (a < b) {
+                unsigned middle = (a + b) >> 1;
+                if (bounds[middle + 1] < x)
+                    a = middle + 1;
+                else
+                    b = middle;
+            }
+        } else { /* no branch, as it would be guessed wrong often */
+            a += (unsigned)(a < b) & (unsigned)(bounds[a + 1] < x);
+            a += (unsigned)(a < b) & (unsigned)(bounds[a + 1] < x);
         }
         return (uint8_t)(a + 1);
     }

@@ -1,0 +1,103 @@
+"""The C kernel under the sanitizers of gcc: nothing is read or written beside what it was given.
+
+Once by a driver in C that hands it memory of exactly the size that it asks for, once by Python with
+the cases of test_engines.py.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from runtimes import ROOT, needs
+
+KERNEL = ROOT / "firmware" / "kernel"
+GCC = shutil.which("gcc")
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
+COMMON = ["-O1", "-g", "-ffp-contract=off", *STRICT, *SANITIZE]
+CASES = 4000  # of the driver
+EXAMPLES = 60  # of the grid ...
+GRID = "tables or drawn or classes or 254 or threads or coded or predicted or interrupted"
+
+# In CI the test runs, and fails if there is no gcc.
+needs_gcc = needs(
+    GCC is not None and sys.platform == "linux", "there is no gcc for Linux here: apt install gcc"
+)
+
+
+def compile_c(*arguments):
+    """Run gcc; the test fails with what it says."""
+    assert GCC, "there is no gcc: apt install gcc"
+    done = subprocess.run([GCC, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def library(name):
+    """The path of one of gcc's own libraries."""
+    return subprocess.check_output([GCC, f"-print-file-name={name}"], text=True).strip()
+
+
+@needs_gcc
+def test_the_kernel_keeps_to_its_memory_and_its_trees_are_sound(tmp_path):
+    program = tmp_path / "kernel_check"
+    sources = [ROOT / "tests" / "kernel_check.c", *sorted(KERNEL.glob("*.c"))]
+    compile_c(*COMMON, *sources, "-lm", "-o", program)
+    done = subprocess.run([program, str(CASES)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{CASES} cases\n"), done.stderr[-4000:]
+
+
+@needs_gcc
+@pytest.mark.parametrize("standard", ["-std=c99", "-std=c11", "-std=gnu17"])
+@pytest.mark.parametrize("level", ["-O2", "-O3"])
+def test_the_kernel_compiles_without_a_warning(standard, level, tmp_path):
+    for source in sorted(KERNEL.glob("*.c")):
+        options = [*STRICT, standard, level, "-ffp-contract=off"]
+        compile_c(*options, "-c", source, "-o", tmp_path / f"{source.stem}.o")
+
+
+@needs_gcc
+def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
+    package = tmp_path / "edgeforest"
+    package.mkdir()
+    for source in (ROOT / "edgeforest").glob("*.py"):
+        if source.name != "core_numpy.py":  # the kernel beside the specification is enough
+            shutil.copy(source, package)
+    for source in ("conftest.py", "tests/runtimes.py", "tests/test_engines.py"):
+        shutil.copy(ROOT / source, tmp_path)
+    compile_c(
+        *[option for option in COMMON if option != "-Wpedantic"],  # Python's headers
+        *("-DPy_LIMITED_API=0x030B0000", "-D_POSIX_C_SOURCE=200809L", "-fPIC", "-shared"),
+        f"-I{sysconfig.get_path('include')}",
+        f"-I{KERNEL}",
+        ROOT / "edgeforest" / "_kernel.c",
+        *sorted(KERNEL.glob("*.c")),
+        *("-lm", "-o", package / "_kernel.abi3.so"),
+    )
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": f"{library('libasan.so')} {library('libubsan.so')}",
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "PYTHONMALLOC": "malloc",  # so that the sanitizer knows Python's blocks one by one
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "EDGEFOREST_EXAMPLES": str(EXAMPLES),
+    }
+    environment.pop("PYTHONPATH", None)
+    check = "import edgeforest; print(edgeforest.__file__)"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    where = subprocess.check_output(
+        [sys.executable, "-c", check], cwd=tmp_path, env=environment, text=True
+    )
+    assert Path(where.strip()).parent == package  # not the one that is installed
+    done = subprocess.run(
+        [*command, "--rootdir", tmp_path, "-k", GRID, "test_engines.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
