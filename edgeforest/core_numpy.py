@@ -456,20 +456,23 @@ class NumpyTraining(core_pure.Training):
         chosen = {}  # feature -> its codes in these rows
         made = {}
         i = 0
-        while len(chosen) < self.max_features and i < len(features):
+        most = self.max_features
+        while len(chosen) < most and i < len(features) and not (few and chosen and i >= most):
             if one_by_one:
                 upto = i + 1
                 j = i + rng.below(len(features) - i)
                 features[i], features[j] = features[j], features[i]
                 codes = whole[features[i]][None]
             else:
-                left = self.max_features - len(chosen)
-                upto = min(len(features), i + left + (left >> 1) + 4)
+                left = most - len(chosen)
+                upto = min(len(features), i + left + (0 if few else (left >> 1) + 4))
                 shuffle(rng, features, i, upto)
                 codes = self._gather(features[i:upto], rows)
             varies = (codes != codes[:, :1]).any(axis=1).tolist()
             for k in range(upto - i):
-                if varies[k] and len(chosen) < self.max_features:
+                if few and chosen and i + k >= most:
+                    break
+                if varies[k] and len(chosen) < most:
                     f = features[i + k]
                     chosen[f] = codes[k]
                     if one_by_one:
@@ -504,7 +507,7 @@ class NumpyTraining(core_pure.Training):
                 yield from core_pure.Training._race_small(self, rows, start, end, rng, features)
             )
         # All features at once, though the first ones may turn out to be enough.
-        racing, stride = self._contenders(rows, start, end, rng, features, self.n_bins - 1)
+        racing, stride = self._contenders(rows, start, end, rng, features, self.few)
         best = total = None
         if racing:
             self._insert(racing, stride, rows, start, end)
@@ -537,7 +540,7 @@ class NumpyTraining(core_pure.Training):
         before = -1 if self.raw else 0
         heads = codes[:, : core_pure.GROUP_ROWS].astype(np.int16)
         count, size = heads.shape
-        bins = min(self.n_bins, size + 1) if few else self.n_bins
+        bins = min(few, size) + 1 if few else self.n_bins
         edges = np.empty((count, bins + 1), np.int16)  # the highest codes of the bins
         edges[:, 0] = before
         edges[:, bins] = 255

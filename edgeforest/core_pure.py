@@ -937,6 +937,7 @@ class Training(Data, Loops):
             setattr(self, name, _between(name, value, low, high))
         if confidence is None:
             self.confidence = None
+        self.few = max(1, self.n_bins // 2 - 1)  # rows of a small node whose codes bound the bins
         self.budget = budget.copy() if isinstance(budget, Budget) else Budget(budget)
         self.kind = kind
         self.criterion = CRITERIA[criterion]()
@@ -1276,9 +1277,8 @@ class Training(Data, Loops):
         criterion = self.criterion
         stride = self.most_bins + 1
         piece = self._look_up(rows[start:end], stride)
-        few = max(1, self.n_bins // 2 - 1)  # rows whose codes bound the bins
         best = None
-        for c in self._drawn(rows, start, end, rng, features, few):
+        for c in self._drawn(rows, start, end, rng, features, self.few):
             if not self.budget.take(n, 1):
                 break
             c.h = [0] * (stride * self.width)

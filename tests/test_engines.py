@@ -603,23 +603,47 @@ LARGE = np.random.default_rng(3).normal(size=(9000, 6))
 LARGE_LABELS = (LARGE[:, 0] > 0).astype(int)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("wrong", [float("inf"), -float("inf"), 1e39])
-@pytest.mark.parametrize("place", [(0, 0), (4321, 3), (8999, 5)])
-@pytest.mark.parametrize("budget", [None, 300, 30_000])
-def test_an_infinite_number_gets_the_same_sentence_also_in_a_row_that_is_seldom_drawn(
-    dtype, wrong, place, budget
-):
-    """A short budget looks at few of the rows. If it is not at this one, the engines agree, too."""
+def with_infinite(place, wrong, dtype="float64"):
     X = LARGE.copy()
     X[place] = wrong
     with np.errstate(over="ignore"):
-        X = X.astype(dtype)
+        return X.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("wrong", [float("inf"), -float("inf"), 1e39])
+@pytest.mark.parametrize("place", [(0, 0), (4321, 3), (8999, 5)])
+@pytest.mark.parametrize("budget", [None, 30_000])
+def test_an_infinite_number_gets_the_same_sentence(dtype, wrong, place, budget):
+    X = with_infinite(place, wrong, dtype)
     options = {"max_features": 6, "max_depth": 3, "n_trees": 3, "budget": budget}
     assert not forests_of(X, LARGE_LABELS, **options)
     assert not forests_of(np.asfortranarray(X), LARGE_LABELS, **options)
     columns = [np.ascontiguousarray(column) for column in X.T]
     assert not forests_of(columns, LARGE_LABELS, by_column=True, **options)
+
+
+SHORT = {"max_features": 6, "max_depth": 3, "n_trees": 3, "budget": 18_000}  # of 54,000 values
+
+
+@needs_native
+@pytest.mark.parametrize("row", range(0, 9000, 600))
+def test_an_infinite_number_is_refused_by_native_or_was_never_looked_at(row):
+    """A short budget draws few rows, and only those are coded."""
+    X = with_infinite((row, 2), float("inf"))
+    found = attempt("native", X, LARGE_LABELS, **SHORT)
+    if isinstance(found, tuple):
+        assert found == attempt("pure", X, LARGE_LABELS, **SHORT)
+    else:
+        X = with_infinite((row, 2), 1.5)
+        assert found.to_json() == train(X, LARGE_LABELS, engine="native", **SHORT).to_json()
+
+
+@needs_native
+@pytest.mark.xfail(strict=True, reason="native looks at no value of a row that it does not draw")
+def test_an_infinite_number_in_a_row_that_is_never_drawn_is_refused():
+    X = with_infinite((8999, 5), float("inf"))
+    assert not forests_of(X, LARGE_LABELS, max_features=6, n_trees=3, budget=300)
 
 
 @pytest.mark.parametrize("budget", [None, 300])
@@ -639,6 +663,49 @@ def test_of_a_number_and_a_category_that_are_wrong_the_same_is_named(categories)
     X = LARGE[:40].copy()
     X[7, 0] = X[5, 3] = float("inf")
     assert not forests_of(X, LARGE_LABELS[:40], categorical=categories)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda X: X.astype(str),
+        lambda X: X.astype("datetime64[s]"),
+        lambda X: X.astype(complex),
+        lambda X: X[:, :, None],
+        lambda X: X[:, 0],
+        lambda X: X[:0],
+        lambda X: X[:, :0],
+        lambda X: X.astype("f8, f8"),
+        lambda X: X.astype("S4"),
+        lambda X: np.ma.masked_greater(X, 1),
+        lambda X: X.astype(np.longdouble),
+        lambda X: memoryview(X.ravel()),
+        lambda X: memoryview(X.astype("uint8").tobytes()),
+    ],
+    ids=[
+        "text", "dates", "complex", "three axes", "one axis", "no rows", "no columns", "records",
+        "bytes", "masked", "long double", "view", "view of bytes",
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Warning. converting a masked element:UserWarning")
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
+def test_tables_of_other_sorts_are_taken_or_refused_alike(spoil):
+    X = spoil(LARGE[:60])
+    forests_of(X, LARGE_LABELS[:60], n_trees=2)
+    forests_of(X, LARGE_LABELS[:60], n_trees=2, by_column=True)
+    forests_of(X, LARGE_LABELS[:60], n_trees=2, n_features=6)
+
+
+@pytest.mark.filterwarnings("ignore:Warning. converting a masked element:UserWarning")
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_masked_values_are_missing_wherever_they_are(criterion):
+    """A masked array has a buffer, but what is masked there is not to be read."""
+    y = (LARGE_LABELS * 3.0)[:60]
+    masked = np.ma.masked_greater(LARGE[:60], 1)
+    forests = forests_of(masked, y, criterion=criterion, n_trees=3)
+    same_answers(forests, masked)
+    forests_of(LARGE[:60], np.ma.masked_equal(y.astype(int), 3), criterion=criterion)
+    forests_of(LARGE[:60], np.ma.masked_equal(y, 3), criterion=criterion)
 
 
 @pytest.mark.parametrize("form", ["float64", "float32", "list", "int64"])
