@@ -7,11 +7,12 @@ inherited: options and their checks, names, weights, categories, the sharing of 
 from array import array
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from itertools import pairwise
 from time import monotonic
 from typing import Any
 
 from edgeforest import _kernel, core_pure
-from edgeforest.core_pure import EDGE_ROWS, LEVELS, MASK, Budget, Rng, Tree
+from edgeforest.core_pure import EDGE_ROWS, MASK, Rng, Tree
 
 # Formats of buffers (struct's letters), as the kernel's types.
 _TYPES = {"b": 1, "?": 2, "B": 2, "h": 3, "H": 4, "f": 9, "d": 10}
@@ -74,9 +75,6 @@ class Training(core_pure.Training):
         self._room: Any = None  # of the tree in hand
         self._stop = bytearray(1)
         super().__init__(X, y, **options)
-
-    def new_forest(self) -> "Forest":
-        return Forest()
 
     # ---- Reading
 
@@ -152,7 +150,8 @@ class Training(core_pure.Training):
                 return False
             for f in numbers:
                 view = views[f]
-                assert view is not None and view.strides is not None
+                assert view is not None
+                assert view.strides is not None
                 columns.place(f, len(columns.buffers), 0, view.strides[0], self._kind(view))
                 columns.buffers.append(X[f])
             return True
@@ -170,9 +169,7 @@ class Training(core_pure.Training):
     def _kind(self, view: memoryview) -> int:
         return _CODES if self.raw else _type(view)
 
-    def _bound_and_code(
-        self, columns: _Columns, numbers: list[int], sample: array | None
-    ) -> None:
+    def _bound_and_code(self, columns: _Columns, numbers: list[int], sample: array | None) -> None:
         """Bounds of columns that lie in place, and their codes if many will be looked at."""
         last = array("i", bytes(4 * self.m))
         kinds = [columns.layout[6 * f + 3] for f in range(self.m)]
@@ -215,9 +212,7 @@ class Training(core_pure.Training):
         """Insertions that the races of all trees want."""
         return self.n_trees * self.max_features * self._demand(self.sample_size, 0)
 
-    def _code_by_column(
-        self, columns: _Columns, numbers: list[int], sample: array | None
-    ) -> None:
+    def _code_by_column(self, columns: _Columns, numbers: list[int], sample: array | None) -> None:
         """Code lists of Python numbers, one column after the other."""
         m = self.m
         codes = bytearray(self.n * m)
@@ -245,11 +240,6 @@ class Training(core_pure.Training):
     def _refuse(self, f: int) -> None:
         """Say what is wrong with a column that holds an infinite number."""
         core_pure._floats(self.column(f), f"feature {self.names[f]!r} (not in categorical)")
-
-    # ---- Memory
-
-    def make_room(self) -> None:
-        self.rows = range(0)  # the kernel has its own
 
     # ---- Growing
 
@@ -335,7 +325,7 @@ class Training(core_pure.Training):
         shares: list[int | None] = [None] * planned
         if budget.insertions is not None:
             marks = [budget.insertions * i // planned for i in range(planned + 1)]
-            shares = [b - a for a, b in zip(marks, marks[1:], strict=False)]
+            shares = [b - a for a, b in pairwise(marks)]
 
         def grow(index: int) -> Any:
             room = self._begin(index, shares[index])
@@ -344,17 +334,13 @@ class Training(core_pure.Training):
                 until = begun + budget.seconds * min(planned, index + jobs) / planned
             more = not self._stop[0]
             while more:
-                more = self._advance(
-                    room, -1.0 if until is None else max(0.0, until - monotonic())
-                )
+                more = self._advance(room, -1.0 if until is None else max(0.0, until - monotonic()))
             return room
 
         self._free.append(self._begin(0, None))  # makes the task, before the threads ask for it
         pool = ThreadPoolExecutor(jobs)
         try:
-            ahead = [
-                None if i and shares[i] == 0 else pool.submit(grow, i) for i in range(planned)
-            ]
+            ahead = [None if i and shares[i] == 0 else pool.submit(grow, i) for i in range(planned)]
             for index, tree in enumerate(ahead):
                 if tree is None:
                     continue
@@ -421,17 +407,18 @@ class Forest(core_pure.Forest):
     """A forest that predicts in C. See `core_pure.Forest`."""
 
     def prepare(self) -> None:
-        self._packed: Any = None
+        # All of it but `cut`, which takes long and is asked for by `predict_into` alone.
+        parts = self.right, self.threshold
+        self.right, self.threshold = array("H"), array("f")
         super().prepare()
-
-    def prepare_cuts(self) -> None:
-        """Not needed here, unless `predict_into` is called with whole numbers."""
-        self.__dict__.pop("cut", None)
+        self.right, self.threshold = parts
+        del self.cut
+        self._packed: Any = None
 
     def __getattr__(self, name: str) -> Any:
         if name != "cut":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        super().prepare_cuts()
+        super().prepare()
         return self.cut
 
     def _sums(self, rows: Any) -> "tuple[bool, array[int], array[int]]":
@@ -488,10 +475,7 @@ class Forest(core_pure.Forest):
     def _votes(self, rows: Any) -> Any:
         one, sums, best = self._sums(rows)
         width = self.n_votes
-        return one, [
-            (k, sums[width * i : width * i + width].tolist()) for i, k in enumerate(best)
-        ]
+        return one, [(k, sums[width * i : width * i + width].tolist()) for i, k in enumerate(best)]
 
 
-load = core_pure.load
-__all__ = ["LEVELS", "Budget", "Forest", "Training"]
+Training.Forest = Forest

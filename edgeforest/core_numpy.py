@@ -322,9 +322,6 @@ class NumpyTraining(core_pure.Training):
 
     engine = "numpy"
 
-    def new_forest(self):
-        return NumpyForest()
-
     # ---- Reading
 
     def read_labels(self, X, y, regression, n_features, by_column):
@@ -371,11 +368,10 @@ class NumpyTraining(core_pure.Training):
         return core_pure.Training.read_weights(self, sample_weight, class_weight)
 
     def read_rows(self, rng):
-        self.rows = np.array(self.rows, np.intp)
+        size = len(self.rows)
         # Views for core_pure, where an item is an int and no scalar of NumPy's; arrays for us.
         self.labels = np.asarray(self.y)
         self.y = memoryview(self.labels)
-        self._set_times(np.ones(self.n, np.uint8))
         table, self.table = self.table, None
         codes = None
         if table is not None and self.categories == [None] * self.m:
@@ -388,11 +384,13 @@ class NumpyTraining(core_pure.Training):
                 self.columns[f] = None
         else:
             self.budget.spent.rows_read += min(self.n, core_pure.EDGE_ROWS)
-            self.most_bins = self.n_bins
+            self.bins = self.n_bins
             if self.raw:
                 self.bounds = [range(256)] * self.m
         if min(codes.strides) < 1:
             codes = codes.copy()
+        self.rows = np.arange(size, dtype=np.intp)
+        self._set_times(np.ones(self.n, np.uint8))
         self.codes = codes
         self.per_row, self.per_feature = codes.strides
         size = 1 + (self.n - 1) * self.per_row + (self.m - 1) * self.per_feature
@@ -507,12 +505,14 @@ class NumpyTraining(core_pure.Training):
                 yield from core_pure.Training._race_small(self, rows, start, end, rng, features)
             )
         # All features at once, though the first ones may turn out to be enough.
-        racing, stride = self._contenders(rows, start, end, rng, features, self.few)
+        racing, stride = self._contenders(
+            rows, start, end, rng, features, max(1, self.n_bins // 2 - 1)
+        )
         best = total = None
         if racing:
             self._insert(racing, stride, rows, start, end)
             total = self._total(racing[0], stride)
-            self._best_arms(racing, stride, total, self.min_samples_leaf)
+            self.score(racing, stride, total, self.min_samples_leaf)
             racing.sort(key=lambda c: c.turn)
         for c in racing:
             if not self.budget.take(n, 1):
@@ -520,7 +520,7 @@ class NumpyTraining(core_pure.Training):
             yield self
             if c.best and (best is None or c.best[0] > best.best[0]):
                 best = c
-                if n == 2 or c.best[0] >= self.criterion.perfect(total):
+                if n == 2 or c.best[0] >= self.criterion.limit * self.criterion.size(total):
                     break
         if best is None:
             return None
@@ -588,13 +588,14 @@ class NumpyTraining(core_pure.Training):
                 codes = np.concatenate((codes, more), axis=1)
         shift = (places * 256)[:, None]
         cells = race.cells.take(codes + (shift.astype(np.uint16) if len(places) < 256 else shift))
-        drawn = self.newest = self.drawn.take(rows).astype(self.dtype)
+        drawn = self.drawn.take(rows).astype(self.dtype)
+        squares = int(drawn.dot(drawn))
         labels = self.labels.take(rows)
         if not self.regression:
             cells += np.multiply(labels, race.h[0].size, dtype=np.intp)
             drawn = drawn[None].repeat(len(racing), axis=0).ravel()
             race.flat += np.bincount(cells.ravel(), drawn, race.h.size)
-            return
+            return squares
         labels = labels.astype(self.dtype)
         if self.width == 5:
             labels = labels // 32 - 1024
@@ -606,10 +607,7 @@ class NumpyTraining(core_pure.Training):
             else:
                 np.add.at(h.reshape(-1), cells, moments)
             drawn = drawn * labels
-
-    def _squares(self, rows, start, end):
-        # Asked of the batch that was just inserted, or of none.
-        return int(self.newest.dot(self.newest)) if start < end else 0
+        return squares
 
     def _total(self, contender, stride):
         if not hasattr(contender, "race"):
@@ -617,7 +615,7 @@ class NumpyTraining(core_pure.Training):
         total = contender.race.total = contender.race.h[:, contender.place].sum(axis=1)
         return total.astype(np.int64).tolist()
 
-    def _best_arms(self, racing, stride, total, least):
+    def score(self, racing, stride, total, least):
         race, rules = racing[0].race, self.rules
         h = race.h
         if len(racing) < len(race.places):
@@ -650,7 +648,7 @@ class NumpyTraining(core_pure.Training):
             if tops[k] > -np.inf:
                 c.best = (tops[k], c.arm // race.sides + 1, race.sides == 2 and c.arm % 2 == 1)
 
-    def _judge(self, racing, stride, total, rest):
+    def describe(self, racing, stride, total, rest):
         race, rules = racing[0].race, self.rules
         total = race.total
         left = race.left[:, [c.row for c in racing], [c.arm for c in racing]]
@@ -843,24 +841,20 @@ class UlabTraining(core_pure.Training):
 
     def _insert(self, racing, stride, rows, start, end):
         if self.regression or max(self.n, stride * self.width) > 65535:
-            core_pure.Training._insert(self, racing, stride, rows, start, end)
-            return
+            return core_pure.Training._insert(self, racing, stride, rows, start, end)
+        squares = 0
         for at in range(start, end, PIECE):
             piece = _view(rows)[at : min(end, at + PIECE)]
             labels = np.array(np.take(_view(self.y), piece), dtype=np.uint16) * stride
             drawn = np.take(_view(self.times), piece)
+            squares += int(np.dot(drawn, drawn))
             for c in racing:
                 cells = np.take(_view(c.column), piece)
                 if not c.equal:  # else a code is its bin
                     cells = np.take(_view(c.table), cells)
                 h = np.bincount(cells + labels, weights=drawn, minlength=len(c.h))
                 c.h = (np.array(c.h, dtype=np.uint16) + np.array(h, dtype=np.uint16)).tolist()
-
-    def _squares(self, rows, start, end):
-        if self.n > 65535 or start == end:
-            return core_pure.Training._squares(self, rows, start, end)
-        drawn = np.take(_view(self.times), _view(rows)[start:end])
-        return int(np.dot(drawn, drawn))
+        return squares
 
     def partition(self, rows, start, end, column, goes_left):
         if self.n > 65535:
@@ -887,6 +881,7 @@ class UlabTraining(core_pure.Training):
 
 if hasattr(np, "searchsorted"):
     Training, Forest = NumpyTraining, NumpyForest
+    Training.Forest = Forest
     Z_POWERS, W_POWERS = _powers(25338), _powers(26100)
     TRIANGLE = np.triu(np.ones((64, 64)))
 else:

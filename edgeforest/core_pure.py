@@ -272,7 +272,13 @@ class Data:
         self.n, self.m, self.column = _shape(X, n_features, by_column)
         # Bytes are codes already: whole numbers from 0 to 255, none missing.
         parts = X if by_column else [X]
-        self.raw = all([_is_bytes(x) for x in parts])
+        self.raw = all(
+            [
+                isinstance(x, (bytes, bytearray))
+                or repr(getattr(x, "dtype", 0)) == "dtype('uint8')"
+                for x in parts
+            ]
+        )
         self.in_place = self.raw and by_column and not hasattr(parts[0], "dtype")
         if not _is_sequence(y) or len(y) != self.n:
             raise ValueError(
@@ -287,8 +293,6 @@ class Data:
             self._read_classes(y)
 
     def _read_classes(self, y):
-        if hasattr(y, "tolist"):
-            y = y.tolist()
         try:
             kinds = {_plain(v, 0, "") for v in set(y)}
         except TypeError:
@@ -384,6 +388,8 @@ class Data:
     def read_rows(self, rng):
         """Quantise once: bounds from a random sample of rows, then every value becomes a code."""
         n = self.n
+        self.rows = array("H" if n < 65536 else "I", self.rows)
+        self.times = bytearray(b"\1" * n)  # how often the tree in hand drew each row
         self.columns = []
         self.bounds = []
         sample = None
@@ -404,10 +410,10 @@ class Data:
                 codes = self.encode(values, bounds)
             self.columns.append(codes)
             self.bounds.append(bounds)
-        self.most_bins = self.n_bins
+        self.bins = self.n_bins
         for kinds in self.categories:
             if kinds is not None:
-                self.most_bins = max(self.most_bins, len(kinds))
+                self.bins = max(self.bins, len(kinds))
 
     def _read_categories(self, f, values):
         name = self.names[f]
@@ -445,6 +451,7 @@ class Gini:
     """Gini impurity: one minus the sum of squared class shares."""
 
     name = "gini"
+    limit = 1.0  # the most that an arm can score for each row: one class on each side
 
     def size(self, cells):
         """How many rows these cells count."""
@@ -467,10 +474,6 @@ class Gini:
         """Gain per score among arms that counted n rows."""
         return 1.0 / n
 
-    def perfect(self, total):
-        """The score of an arm that leaves one class on each side."""
-        return sum(total)
-
     def describe(self, left, total):
         """Gain, bias x rows, influence of a row on the left, and on the right, by class."""
         n = sum(total)
@@ -486,7 +489,7 @@ class Gini:
         on_right = [2.0 * (i / n_right - p) - (s_right - s) for i, p in zip(right, shares)]
         return gain, 1.0 - s_left - s_right + s, on_left, on_right
 
-    def scatter(self, cells, whole, one, two):
+    def scatter(self, cells, node, one, two):
         """Sum over the rows in `cells` of the squared difference of two influences."""
         total = 0.0  # not sum(): newer Pythons add floats with a correction
         if two is None:
@@ -524,6 +527,7 @@ class Entropy(Gini):
     """Entropy in bits; its gain is the mutual information of the side and the class."""
 
     name = "entropy"
+    limit = 0.0
 
     def impurity(self, total):
         n = sum(total)
@@ -537,9 +541,6 @@ class Entropy(Gini):
 
     def per_score(self, n):
         return LOG2E / n
-
-    def perfect(self, total):
-        return 0.0
 
     def describe(self, left, total):
         # The influence of a row is the log of its class's share here over its share in the node.
@@ -579,6 +580,7 @@ class MSE:
     """Mean squared error, in squared levels; cells are (rows, sum, sum of squares)."""
 
     name = "mse"
+    limit = INF  # an arm that leaves nothing to gain is not told by its score alone
 
     def size(self, cells):
         return cells[0]
@@ -594,9 +596,6 @@ class MSE:
     def per_score(self, n):
         return 1.0
 
-    def perfect(self, total):
-        return INF  # which arm is, is not told by its score alone
-
     def describe(self, left, total):
         # With m the mean of a side less the mean of the node, a row has influence 2 m (y - mean)
         # - m^2: the whole of it is told by m.
@@ -611,14 +610,14 @@ class MSE:
         bias = self.impurity(left) + self.impurity(right) - self.impurity(total)
         return gain, bias, m_left, m_right
 
-    def scatter(self, cells, whole, one, two):
+    def scatter(self, cells, node, one, two):
         n = cells[0]
         if not n:
             return 0.0
         if two is None:
             two = 0.0
         difference = one - two
-        aside = 2.0 * (cells[1] / n - whole[1] / whole[0]) - (one + two)
+        aside = 2.0 * (cells[1] / n - node[1] / node[0]) - (one + two)
         return n * difference * difference * (4.0 * self.impurity(cells) + aside * aside)
 
     def paper(self, left, total, n_left, n_right):
@@ -879,6 +878,8 @@ class Training(Data, Loops):
     True
     """
 
+    Forest = None  # the class to predict with, where an engine has its own
+
     def __init__(
         self,
         X,
@@ -937,7 +938,6 @@ class Training(Data, Loops):
             setattr(self, name, _between(name, value, low, high))
         if confidence is None:
             self.confidence = None
-        self.few = max(1, self.n_bins // 2 - 1)  # rows of a small node whose codes bound the bins
         self.budget = budget.copy() if isinstance(budget, Budget) else Budget(budget)
         self.kind = kind
         self.criterion = CRITERIA[criterion]()
@@ -974,12 +974,11 @@ class Training(Data, Loops):
                 f"training needs at least {self.working_bytes(0, 3)} bytes of working memory, "
                 f"the budget is {room}; use fewer rows or features"
             )
-        self.make_room()
         self.read_rows(rng)
         self._plan_trees()
         self.tree = None  # the one that grows
         self.importance = [0.0] * self.m
-        forest = self.grown = self.new_forest()
+        forest = self.grown = (self.Forest or Forest)()
         for _, name in HEADER:
             setattr(forest, name, getattr(self, name, None))
         forest.criterion = criterion
@@ -993,17 +992,7 @@ class Training(Data, Loops):
     def __iter__(self):
         return self._steps or iter(())
 
-    def new_forest(self):
-        """An empty forest of the kind that this engine predicts with."""
-        return Forest()
-
     # ---- Memory
-
-    def make_room(self):
-        """Allocate what the trees are grown in, one after the other."""
-        self.rows = array("H" if self.n < 65536 else "I", self.rows)
-        self.times = bytearray(b"\1" * self.n)  # how often the tree in hand drew each row
-        self.piece = max(64, min(1024, self.n >> 5))  # rows at once: lists are fast and large
 
     def working_bytes(self, nodes=0, growing=0):
         """The memory that training takes above the data, at most.
@@ -1066,10 +1055,10 @@ class Training(Data, Loops):
 
     # ---- The race
 
-    def _drawn(self, rows, start, end, rng, features, few=0):
+    def _drawn(self, rows, start, end, rng, features, count=0):
         """Draw features that vary among the node's first rows, one by one, each with its bins.
 
-        Bins are of equal mass. In a small node they are bounded by the codes of the first `few`
+        Bins are of equal mass. In a small node they are bounded by the codes of the first `count`
         rows, and a feature that does not vary takes up a place, as long as there is another.
         """
         head = rows[start : min(end, start + GROUP_ROWS)]
@@ -1080,7 +1069,7 @@ class Training(Data, Loops):
             column = self.columns[features[i]]
             _tidy()
             codes = [column[row] for row in head]
-            at_hand = codes[:few]
+            few = codes[:count]
             codes.sort()
             if codes[0] == codes[-1]:  # the same so far: a rare value may show up further on
                 for at in range(start + GROUP_ROWS, min(end, start + LOOK_ROWS)):
@@ -1090,8 +1079,8 @@ class Training(Data, Loops):
             i += 1
             if codes[0] != codes[-1]:
                 chosen += 1
-                yield self._contender(features[i - 1], codes, at_hand, rng)
-            if few and chosen and i >= self.max_features:
+                yield self._contender(features[i - 1], codes, few, rng)
+            if count and chosen and i >= self.max_features:
                 break
 
     def _contenders(self, rows, start, end, rng, features):
@@ -1103,7 +1092,7 @@ class Training(Data, Loops):
             c.h = [0] * (stride * self.width)
         return chosen, stride
 
-    def _contender(self, f, codes, few, rng):
+    def _contender(self, f, codes, values, rng):
         """A feature with its bins, from the sorted codes of the node's first rows, or a few codes."""
         if self.categories[f] is not None:
             cuts = range(len(self.categories[f]) + 1)
@@ -1121,8 +1110,8 @@ class Training(Data, Loops):
             else:  # equally spaced
                 spots = [low + span * i / bins for i in range(1, bins)]
             wanted = [int(x) if raw else max(code_of(x, bounds), first) for x in spots]
-        elif few:
-            wanted = sorted(set([c for c in few if first <= c < last]))
+        elif values:
+            wanted = [c for c in sorted(values) if first <= c < last]
             if not wanted:
                 wanted = present[-1 - present.count(last) :][:1]
         else:  # of equal mass, midway between two neighbours
@@ -1144,13 +1133,22 @@ class Training(Data, Loops):
         return Contender(f, self.columns[f], table, cuts, False)
 
     def _insert(self, racing, stride, rows, start, end):
-        """Count rows start..end into every racing feature's histogram."""
-        for at in range(start, end, self.piece):
-            piece = self._look_up(rows[at : min(end, at + self.piece)], stride)
-            for c in racing:
-                self._count(c, piece, stride)
+        """Count rows start..end into every racing feature's histogram.
 
-    def _look_up(self, rows, stride):
+        Returns the sum of the squared times drawn: a mean over rows that count w times each is as
+        unsure as sum(w)^2 / sum(w^2) single ones.
+        """
+        squares = 0
+        some = max(32, min(1024, self.n >> 5))  # rows at once: lists are fast and large
+        for at in range(start, end, some):
+            piece = self.read(rows[at : min(end, at + some)], stride)
+            for c in racing:
+                self.add(c, piece, stride)
+            for times in piece[1]:
+                squares += times * times
+        return squares
+
+    def read(self, rows, stride):
         """Of some rows: themselves, the times drawn, and their labels or moments of the target."""
         y, times = self.y, self.times
         rows = list(rows)
@@ -1165,25 +1163,13 @@ class Training(Data, Loops):
             moments.append([a * b for a, b in zip(moments[-1], labels)])
         return rows, drawn, moments
 
-    def _count(self, c, piece, stride):
-        """Count what was looked up into one histogram."""
-        rows, drawn, labels = piece
+    def add(self, c, values, stride):
+        """Count what was read into one histogram."""
+        rows, drawn, labels = values
         if self.regression:
             self.insert_moments(c.h, c.table, c.column, rows, labels, stride)
         else:
             self.insert(c.h, c.table, c.column, rows, labels, drawn)
-
-    def _squares(self, rows, start, end):
-        """Sum of the squared times drawn of rows start..end.
-
-        A mean over rows that count w times each is as unsure as sum(w)^2 / sum(w^2) single ones.
-        """
-        times = self.times
-        total = 0
-        for at in range(start, end, self.piece):
-            piece = rows[at : min(end, at + self.piece)]
-            total += sum([times[row] * times[row] for row in piece])
-        return total
 
     def _total(self, contender, stride):
         h = contender.h
@@ -1223,7 +1209,7 @@ class Training(Data, Loops):
             granted = self.budget.take(min(batch, most - seen), len(racing))
             _tidy()
             if granted:
-                self._insert(racing, stride, rows, start + seen, start + seen + granted)
+                squares += self._insert(racing, stride, rows, start + seen, start + seen + granted)
                 seen += granted
                 yield self
             elif not seen:
@@ -1233,11 +1219,10 @@ class Training(Data, Loops):
             # Sampling is without replacement: the doubt is gone when all n rows are counted.
             rest = 0.0
             if seen < n:
-                squares += self._squares(rows, start + seen - granted, start + seen)
                 rest = (n - seen) / (n - 1) * squares / (size * size)
             if granted:
                 least = max(1, (self.min_samples_leaf * seen + n - 1) // n)
-                self._best_arms(racing, stride, total, least)
+                self.score(racing, stride, total, least)
             racing = [c for c in racing if c.best]
             if not racing:
                 return None
@@ -1247,7 +1232,7 @@ class Training(Data, Loops):
                     if c.best[0] > lead.best[0]:
                         lead = c
                 break
-            self._judge(racing, stride, total, rest)
+            self.describe(racing, stride, total, rest)
             lead = racing[0]
             for c in racing:
                 if c.gain > lead.gain:
@@ -1275,14 +1260,15 @@ class Training(Data, Loops):
         """
         n = end - start
         criterion = self.criterion
-        stride = self.most_bins + 1
-        piece = self._look_up(rows[start:end], stride)
+        stride = self.bins + 1
+        piece = self.read(rows[start:end], stride)
         best = None
-        for c in self._drawn(rows, start, end, rng, features, self.few):
+        few = max(1, self.n_bins // 2 - 1)  # rows whose codes bound the bins
+        for c in self._drawn(rows, start, end, rng, features, few):
             if not self.budget.take(n, 1):
                 break
             c.h = [0] * (stride * self.width)
-            self._count(c, piece, stride)
+            self.add(c, piece, stride)
             yield self
             total = self._total(c, stride)
             c.best = self.best_arm(
@@ -1290,24 +1276,26 @@ class Training(Data, Loops):
             )
             if c.best and (best is None or c.best[0] > best.best[0]):
                 best = c
-                if n == 2 or c.best[0] >= criterion.perfect(total):
+                if n == 2 or c.best[0] >= criterion.limit * criterion.size(total):
                     break
         if best is None:
             return None
         split = self._split(best, stride, total, 0.0)
         if not best.equal and self.kind != "extra-trees":  # midway to the next code in the node
-            above = [best.column[row] for row in rows[start:end]]
-            above = [code for code in above if code > split.code]
-            if above:
-                split.code = (split.code + min(above)) >> 1
+            above = 256
+            for row in piece[0]:
+                if split.code < best.column[row] < above:
+                    above = best.column[row]
+            if above < 256:
+                split.code = (split.code + above) >> 1
         return split
 
-    def _best_arms(self, racing, stride, total, least):
+    def score(self, racing, stride, total, least):
         """Note the best arm of every racing feature."""
         for c in racing:
             c.best = self.best_arm(self.criterion, c.h, c.bins, stride, c.equal, total, least)
 
-    def _judge(self, racing, stride, total, rest):
+    def describe(self, racing, stride, total, rest):
         """How good is each feature's best arm, and how sure is that?"""
         criterion = self.criterion
         size = criterion.size(total)
@@ -1367,7 +1355,9 @@ class Training(Data, Loops):
         criterion = self.criterion
         count = len(racing)
         if self.confidence is None:
-            z = _normal_quantile(0.5 / (float(n) * n * count * self.n_bins))  # delta = 1 / (n^2 m T)
+            z = _normal_quantile(
+                0.5 / (float(n) * n * count * self.n_bins)
+            )  # delta = 1 / (n^2 m T)
         else:
             z = _normal_quantile(0.5 * (1.0 - self.confidence))
         seen = squares = 0
@@ -1377,13 +1367,12 @@ class Training(Data, Loops):
             granted = self.budget.take(min(PAPER_BATCH, n - seen), len(racing))
             if not granted:
                 break
-            self._insert(racing, stride, rows, start + seen, start + seen + granted)
+            squares += self._insert(racing, stride, rows, start + seen, start + seen + granted)
             seen += granted
             yield self
             total = self._total(racing[0], stride)
             least = max(1, (self.min_samples_leaf * seen + n - 1) // n)
             size = criterion.size(total)
-            squares += self._squares(rows, start + seen - granted, start + seen)
             rest = (n - seen) / max(1, n - 1) * squares / (size * size)
             factor = z * math.sqrt(rest)
             bounds = []
@@ -1519,7 +1508,17 @@ class Training(Data, Loops):
                     rng = Rng(key ^ start, end)
                     split = yield from self._race(rows, start, end, rng, self.features[:])
                     if split and split.gain * (end - start) / size >= self.min_impurity_decrease:
-                        tree.decide(raced, split, self._threshold(split))
+                        flags = EQUAL if split.equal else 0
+                        if split.missing_left:
+                            flags |= MISSING_LEFT
+                        tree.feature[raced] = split.feature | flags
+                        tree.code[raced] = split.code
+                        tree.gain[raced] = split.gain
+                        bounds = self.bounds[split.feature]
+                        if split.code < len(bounds) - 1 or split.equal:
+                            tree.threshold[raced] = bounds[split.code]
+                        else:
+                            tree.threshold[raced] = HUGE
                 if tree.waits(raced):  # paid for itself; what lies below it is still to come
                     self._wanted -= min(end - start, RACE_ROWS)
                 else:
@@ -1576,10 +1575,6 @@ class Training(Data, Loops):
             if y[rows[i]] != first:
                 return True
         return False
-
-    def _threshold(self, split):
-        bounds = self.bounds[split.feature]
-        return bounds[split.code] if split.code < len(bounds) - 1 or split.equal else HUGE
 
     def _leaf(self, tree, node):
         """Turn the rows of a node into votes: shares of `scale`, rounded so that they add up."""
@@ -1689,14 +1684,6 @@ class Tree:
         self.right.append(0)
         return len(self.feature) - 1
 
-    def decide(self, node, split, threshold):
-        """Note how a node will be split, when its turn comes."""
-        flags = (EQUAL if split.equal else 0) | (MISSING_LEFT if split.missing_left else 0)
-        self.feature[node] = split.feature | flags
-        self.code[node] = split.code
-        self.threshold[node] = threshold
-        self.gain[node] = split.gain
-
     def waits(self, node):
         """Whether it is decided how to split this node, and not done yet."""
         return self.feature[node] != LEAF and not self.left[node]
@@ -1748,10 +1735,7 @@ class Forest:
             for kinds in self.categories
         ]
         self.all_numbers = all([p is None for p in self.places])
-        self.prepare_cuts()
-
-    def prepare_cuts(self):
-        """Thresholds rounded down: the same for a row of whole numbers, and no float to allocate."""
+        # Thresholds rounded down: the same for a row of whole numbers, and no float to allocate.
         self.cut = array("i", self.right)
         for i, t in enumerate(self.threshold):
             self.cut[i] = math.floor(max(-MASK, min(MASK, t)))
@@ -2086,11 +2070,6 @@ def _text(value):
 # ---- Reading what the user gave ---------------------------------------------------------------
 
 
-def _is_bytes(value):
-    """Whether it holds whole numbers from 0 to 255 and nothing else."""
-    return isinstance(value, (bytes, bytearray)) or str(getattr(value, "dtype", "")) == "uint8"
-
-
 def _is_sequence(value):
     try:
         return not isinstance(value, (str, dict, set)) and len(value) >= 0
@@ -2136,8 +2115,7 @@ def _number(v, i, what):
 def _floats(given, what):
     """A column of values as float32, none of them infinite."""
     try:
-        # a list: of bytes it would take the bits
-        values = array("f", given.tolist() if hasattr(given, "tolist") else list(given))
+        values = array("f", list(given))  # a list: of bytes it would take the bits
         total = sum(values)
         if total - total == 0 or all([v - v == 0 or v != v for v in values]):
             return values
@@ -2166,7 +2144,7 @@ def _shape(X, n_features, by_column):
         if n % m:
             raise ValueError(f"a flat buffer of {n} values does not hold rows of {m}")
         return n // m, m, lambda f: [X[i] for i in range(f, n, m)]
-    table = hasattr(X, "dtype") and len(X.shape) == 2  # an array of NumPy or ulab
+    table = hasattr(X, "dtype") and _is_sequence(X[0])  # an array of NumPy or ulab
     what = "column" if by_column else "row"
     if not table:
         for i, line in enumerate(X):
@@ -2177,7 +2155,7 @@ def _shape(X, n_features, by_column):
                 )
             if len(line) != len(X[0]):
                 raise ValueError(f"{what} {i} has {len(line)} values, {what} 0 has {len(X[0])}")
-    m = X.shape[1] if table else len(X[0])
+    m = len(X[0])
     if by_column:
         n, m = m, n
     if not 1 <= m <= FEATURE or not 1 <= n <= MASK:

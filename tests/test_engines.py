@@ -689,6 +689,7 @@ def test_of_a_number_and_a_category_that_are_wrong_the_same_is_named(categories)
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:Warning. converting a masked element:UserWarning")
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
 def test_tables_of_other_sorts_are_taken_or_refused_alike(spoil):
     X = spoil(LARGE[:60])
     forests_of(X, LARGE_LABELS[:60], n_trees=2)

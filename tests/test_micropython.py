@@ -38,7 +38,7 @@ GESTURE = FIRMWARE / "examples" / "gesture.py"
 ALLOWED_IMPORTS = {
     *("array", "binascii", "gc", "json", "math", "micropython", "os", "struct", "time"),
 }
-CORE_BYTES = 27_000  # of the compiled core: a board keeps it in its heap
+CORE_BYTES = 28_000  # of the compiled core: a board keeps it in its heap
 
 
 @pytest.fixture(scope="session")
