@@ -18,6 +18,8 @@ from edgeforest.core_pure import EDGE_ROWS, MASK, Rng, Tree
 _TYPES = {"b": 1, "?": 2, "B": 2, "h": 3, "H": 4, "f": 9, "d": 10}
 _TYPES |= {c: {2: 3, 4: 5, 8: 7}[array(c).itemsize] for c in "ilq"}
 _TYPES |= {c: {2: 4, 4: 6, 8: 8}[array(c).itemsize] for c in "ILQ"}
+if _kernel.constants().get("KERNEL") != 1:
+    raise ImportError("its C part was built from other sources; install edgeforest again")
 _CODES = 0
 _BOUNDS = 256  # places for the bounds of a column
 _STEP = 4_000_000  # insertions between two steps: some milliseconds
@@ -26,6 +28,8 @@ _ON_DEMAND = 0.25  # code rows when drawn if less than this share of all values 
 
 def _view(values: Any) -> memoryview | None:
     """The buffer of an array that the kernel can read where it lies, or None."""
+    if hasattr(values, "mask"):  # of a masked array the buffer tells half
+        return None
     try:
         view = memoryview(values)
     except TypeError:
@@ -241,6 +245,38 @@ class Training(core_pure.Training):
         """Say what is wrong with a column that holds an infinite number."""
         core_pure._floats(self.column(f), f"feature {self.names[f]!r} (not in categorical)")
 
+    # ---- Memory
+
+    def working_bytes(self, nodes: int = 0, growing: int = 0) -> int:
+        n, width, racing = self.n, self.width, max(2, self.max_features)
+        rows = self.sample_size if self.bootstrap or self.weights else n
+        bins = self.n_bins + 1
+        if any(kinds is not None for kinds in self.categories):
+            bins = 256
+        cell = 8 if self.regression else 4
+        work = 4096 + 16384 * (self.criterion.name == "entropy")  # as ef_workspace_bytes has it
+        work += racing * (1024 + bins * width * cell) + 64 * max(4, min(width, 64)) + 96 * width
+        work += 5 * rows + 2 * self.m + (2 * n if self.weights else n)
+        held = 4 * n + 300 * self.m  # labels, where columns lie
+        if self.weights or self.patch:
+            held += 8 * n
+        X, by_column = self._given
+        in_place = _view(X) is not None or (by_column and all(_view(x) is not None for x in X))
+        if not (self.raw and in_place):
+            held += n * self.m + 3200 * self.m  # codes, bounds
+        reading = 0 if in_place else 40 * n  # a column of Python's numbers
+        node = 12 + (1 if self.regression else width)
+        return held + max(work, reading) + nodes * node * 17 // 16 + growing * (node + 72)
+
+    def _most_nodes(self) -> int:
+        """Nodes that the budget in bytes leaves to the next tree, -1 for any number."""
+        room = self.budget.bytes
+        if room is None:
+            return -1
+        nodes = len(self.grown.feature)
+        one = self.working_bytes(nodes, 1) - self.working_bytes(nodes)
+        return max(1, (room - self.working_bytes(nodes)) // one)
+
     # ---- Growing
 
     def _begin(self, index: int, insertions: int | None) -> Any:
@@ -281,10 +317,6 @@ class Training(core_pure.Training):
         limit = -1 if insertions is None else min(insertions, 1 << 62)
         _kernel.begin(room, index, limit, self._most_nodes())
         return room
-
-    def _most_nodes(self) -> int:
-        """Nodes that the budget in bytes leaves to the next tree, -1 for any number."""
-        return -1
 
     def _advance(self, room: Any, seconds: float) -> bool:
         try:
