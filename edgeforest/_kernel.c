@@ -192,7 +192,7 @@ static PyObject *kernel_encode(PyObject *self, PyObject *args)
         for (Py_ssize_t f = 0; f < c.m; f++) {
             uint8_t *to = (uint8_t *)codes.buf + at * c.m + f;
             if (c.columns[f].type != EF_CODES &&
-                ef_encode(c.columns + f, (size_t)at, (size_t)count, to, c.m) >= 0 && infinite < 0)
+                ef_encode(c.columns + f, (size_t)at, (size_t)count, to, c.m) >= 0)
                 infinite = f;
         }
     }

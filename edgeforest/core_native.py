@@ -32,7 +32,7 @@ def _view(values: Any) -> memoryview | None:
         return None
     try:
         view = memoryview(values)
-    except TypeError:
+    except (TypeError, ValueError):  # no buffer; or one of dates
         return None
     if view.format is None or view.format.lstrip("@=<") not in _TYPES or view.ndim not in (1, 2):
         return None
@@ -115,6 +115,17 @@ class Training(core_pure.Training):
 
     def read_rows(self, rng: Rng) -> None:
         """Place the bounds; then code every value, or leave that until a row is drawn."""
+        try:
+            self._read_rows(rng)
+        except (TypeError, ValueError):
+            self._refuse()
+            raise
+
+    def _refuse(self) -> None:
+        """Let the core find what is wrong with the data, and say it."""
+        super().read_rows(Rng())
+
+    def _read_rows(self, rng: Rng) -> None:
         n, m = self.n, self.m
         self.bounds = None if self.raw else array("f", bytes(4 * _BOUNDS * m))
         columns = self._columns = _Columns(m, self.bounds)
@@ -182,7 +193,7 @@ class Training(core_pure.Training):
             columns.last(f, last[f])
             low, high = self.bounds[_BOUNDS * f], self.bounds[_BOUNDS * f + last[f]]
             if low - low != 0 or high - high != 0:
-                self._refuse(f)
+                raise ValueError("infinite")
         self.on_demand = self._looks() < _ON_DEMAND * self.n * self.m
         if self.on_demand:
             return
@@ -198,9 +209,8 @@ class Training(core_pure.Training):
         else:
             with ThreadPoolExecutor(jobs) as pool:
                 infinite = list(pool.map(lambda part: _kernel.encode(*part), parts))
-        for f in infinite:
-            if f is not None:
-                self._refuse(f)
+        if infinite != [None] * jobs:
+            raise ValueError("infinite")
         columns.buffers = [codes]
         for f in numbers:
             if kinds[f] != _CODES:
@@ -240,10 +250,6 @@ class Training(core_pure.Training):
             columns.last(f, last[0])
             self.bounds[_BOUNDS * f : _BOUNDS * (f + 1)] = one.bounds
         columns.buffers.append(codes)
-
-    def _refuse(self, f: int) -> None:
-        """Say what is wrong with a column that holds an infinite number."""
-        core_pure._floats(self.column(f), f"feature {self.names[f]!r} (not in categorical)")
 
     # ---- Memory
 
@@ -322,9 +328,7 @@ class Training(core_pure.Training):
         try:
             return _kernel.grow(room, _STEP, seconds, self._stop)
         except OverflowError:  # an infinite number, found when its row was drawn
-            for f in range(self.m):
-                if self.categories[f] is None:
-                    self._refuse(f)
+            self._refuse()
             raise
 
     def _grow(self, tree: Tree, index: int) -> Any:
@@ -400,9 +404,11 @@ class Training(core_pure.Training):
         if self.tree is None:
             return
         forest, room = self.grown, self._room
-        if room is None:  # stopped before it began
+        spent = self.budget.spent
+        before = spent.insertions, spent.rows_read, spent.rounds
+        begun = room is not None
+        if not begun:  # stopped before it began
             room = self._begin(len(forest), None)
-            self._add_up(room, (0, 0, 0))
         importance = array("d", self.importance)
         here, width = len(forest.feature), 1 if self.regression else self.width
         feature, threshold, right, votes = _kernel.close(
@@ -416,6 +422,8 @@ class Training(core_pure.Training):
         if len(forest.feature) > 65535 and forest.right.typecode == "H":
             forest.right = array("I", forest.right)
         forest.right.extend(array(forest.right.typecode, array("I", right)))
+        if not begun:
+            self._add_up(room, before)
         self.tree = self._room = None
         self._free.append(room)
 

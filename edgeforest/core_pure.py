@@ -229,16 +229,23 @@ def make_bounds(values):
     >>> list(make_bounds([1.0, 3.0, 3.0, float("nan"), 5.0]))
     [1.0, 2.0, 4.0, 5.0]
     """
-    ordered = sorted(set([v for v in values if v == v]))
+    ordered = sorted([v for v in values if v == v])
     if not ordered:
         return array("f", [0.0, 0.0])
     low, high = ordered[0], ordered[-1]
+    few = [low]
+    for v in ordered:
+        if v > few[-1]:
+            few.append(v)
+            if len(few) > 255:
+                break
+    parts = len(few)
     cuts = []
-    parts = len(ordered)
     if parts > 255:
         parts = 128
-        ordered = sorted([v for v in values if v == v])
         cuts = [low + (high - low) * i / parts for i in range(1, parts)]
+    else:
+        ordered = few
     n = len(ordered)
     for i in range(1, parts):
         a, b = ordered[i * n // parts - 1], ordered[i * n // parts]
@@ -1146,6 +1153,7 @@ class Training(Data, Loops):
                 self.add(c, piece, stride)
             for times in piece[1]:
                 squares += times * times
+            piece = None  # before the next one is read
         return squares
 
     def read(self, rows, stride):
@@ -1736,7 +1744,11 @@ class Forest:
         ]
         self.all_numbers = all([p is None for p in self.places])
         # Thresholds rounded down: the same for a row of whole numbers, and no float to allocate.
-        self.cut = array("i", self.right)
+        code = "h"
+        for t in self.threshold:
+            if not -32768 <= t < 32768:
+                code = "i"
+        self.cut = array(code, bytes(struct.calcsize(code) * len(self.threshold)))
         for i, t in enumerate(self.threshold):
             self.cut[i] = math.floor(max(-MASK, min(MASK, t)))
 
@@ -1998,6 +2010,7 @@ def _from_json(model, kind):
         and len(forest.threshold) == len(forest.right) == n
         and forest.regression == (forest.criterion == "mse")
         and 0 < int(forest.scale) == forest.scale <= LEVELS
+        and len(forest.votes) % forest.n_votes == 0
     )
     for part in lists + ([] if forest.regression else [forest.classes]):
         fine = fine and isinstance(part, list) and 0 < len(part)
@@ -2025,7 +2038,7 @@ def _unpack(text, code):
     values = array(code)
     size = struct.calcsize("<" + code)
     for i in range(0, len(data), size * PIECE):
-        count = min(PIECE, (len(data) - i) // size)
+        count = min(PIECE, (len(data) - i + size - 1) // size)  # fails on half a number
         values.extend(array(code, struct.unpack_from(f"<{count}{code}", data, i)))
     return values
 

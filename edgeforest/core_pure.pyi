@@ -269,8 +269,10 @@ class Split:
 
 def goes_left(feature: int, code: int) -> bytearray: ...
 
+_Grown: TypeAlias = "Forest"  # the name is taken inside Training
+
 class Training(Data, Loops):
-    Forest: Any
+    Forest: type[_Grown] | None
     budget: Budget
     kind: str
     criterion: Gini | MSE
@@ -293,7 +295,7 @@ class Training(Data, Loops):
     seed: int
     sample_size: int
     planned: int
-    grown: Forest
+    grown: _Grown
     def __init__(
         self,
         X: _Values,
@@ -339,7 +341,7 @@ class Training(Data, Loops):
     def describe(
         self, racing: list[Contender], stride: int, total: Sequence[int], rest: float
     ) -> None: ...
-    def forest(self) -> Forest: ...
+    def forest(self) -> _Grown: ...
 
 def train(
     X: _Values,

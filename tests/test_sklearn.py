@@ -26,7 +26,7 @@ PEERS = {
 @pytest.mark.parametrize("kind", ["random-forest", "extra-trees"])
 @pytest.mark.parametrize(
     ("load", "seeds"),
-    [(load_digits, 5), (load_wine, 12), (load_breast_cancer, 12), (load_diabetes, 12)],
+    [(load_digits, 20), (load_wine, 30), (load_breast_cancer, 20), (load_diabetes, 12)],
     ids=["digits", "wine", "breast-cancer", "diabetes"],
 )
 def test_no_worse_than_scikit_learn(load, seeds, kind, figure):

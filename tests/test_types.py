@@ -168,7 +168,7 @@ def made():
         training,
         training.budget,
         training.budget.spent,
-        training.ops,
+        core_pure.Loops(),
         training.criterion,
         split,
     )
@@ -210,7 +210,7 @@ def test_attributes_in_the_stub_exist_and_have_the_type(stub):
 
 def test_attributes_of_a_forest_are_all_in_the_stub(stub):
     said = annotated(definitions(stub.body, ast.ClassDef)["Forest"].body)
-    forest = train(ROWS, [i % 2 for i in range(20)], n_trees=2)
+    forest = train(ROWS, [i % 2 for i in range(20)], n_trees=2, engine="pure")
     assert set(said) == {name for name in vars(forest) if is_public(name)}
 
 
@@ -218,7 +218,8 @@ def test_the_package_exports_what_the_stub_has(stub):
     known = {*definitions(stub.body, ast.FunctionDef), *definitions(stub.body, ast.ClassDef)}
     assert set(edgeforest.__all__) <= known
     for name in edgeforest.__all__:
-        assert getattr(edgeforest, name) is getattr(core_pure, name)
+        if name not in ("load", "train", "train_steps"):  # those pick an engine first
+            assert getattr(edgeforest, name) is getattr(core_pure, name)
 
 
 def test_the_package_says_that_it_is_typed():
