@@ -21,7 +21,7 @@ STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedanti
 COMMON = ["-O1", "-g", "-ffp-contract=off", *STRICT, *SANITIZE]
 CASES = 4000  # of the driver
 EXAMPLES = 40  # of the grid
-GRID = "same_forest or threads or never_looked_at or predicted_alike or stopped"
+GRID = "same_forest and not either_side and not step or threads or stopped or predicted and slices"
 
 # In CI the test runs, and fails if there is no gcc.
 needs_gcc = needs(
