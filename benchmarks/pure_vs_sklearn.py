@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from edgeforest import train
+from edgeforest.core_pure import train
 
 CASES = {  # name: options of make_classification
     "2 classes": {"n_informative": 8, "flip_y": 0.05},

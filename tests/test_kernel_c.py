@@ -19,9 +19,9 @@ GCC = shutil.which("gcc")
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
 COMMON = ["-O1", "-g", "-ffp-contract=off", *STRICT, *SANITIZE]
-CASES = 4000  # of the driver
-EXAMPLES = 40  # of the grid
-GRID = "same_forest and not either_side and not step or threads or stopped or predicted and slices"
+CASES = 2500  # of the driver
+EXAMPLES = 30  # of the grid
+GRID = "same_forest and not either_side and not step or stopped or predicted and slices"
 
 # In CI the test runs, and fails if there is no gcc.
 needs_gcc = needs(
@@ -51,12 +51,11 @@ def test_the_kernel_keeps_to_its_memory_and_its_trees_are_sound(tmp_path):
 
 
 @needs_gcc
-@pytest.mark.parametrize("standard", ["-std=c99", "-std=c11", "-std=gnu17"])
-@pytest.mark.parametrize("level", ["-O2", "-O3"])
-def test_the_kernel_compiles_without_a_warning(standard, level, tmp_path):
+@pytest.mark.parametrize("options", [["-std=c99", "-O3"], ["-std=gnu17", "-O2"]], ids=str)
+def test_the_kernel_compiles_without_a_warning(options, tmp_path):
     for source in sorted(KERNEL.glob("*.c")):
-        options = [*STRICT, standard, level, "-ffp-contract=off"]
-        compile_c(*options, "-c", source, "-o", tmp_path / f"{source.stem}.o")
+        out = tmp_path / f"{source.stem}.o"
+        compile_c(*STRICT, *options, "-ffp-contract=off", "-c", source, "-o", out)
 
 
 @needs_gcc
