@@ -364,7 +364,14 @@ def measure_case(
         return got
 
     lines: dict[tuple[str, int], dict[str, Any]] = {}
-    listed = models(case)
+    listed = [
+        m
+        for m in models(case)
+        if m.role != "peer"  # ours and the controls are in every table
+        or m.name == REFERENCE[0]
+        or not args.peer
+        or any(part.lower() in m.name.lower() for part in args.peer)
+    ]
     for seed in range(args.repeat):
         seconds = math.nan  # of the reference in this round
         for model in listed:
@@ -593,6 +600,8 @@ def main() -> None:
     add("--quick", action="store_true", help="small cases, one round: two minutes")
     about = "only this one; may be given again: " + ", ".join(cases)
     add("--case", action="append", choices=list(cases), metavar="NAME", help=about)
+    about = "only peers whose name holds this, beside RandomForest; may be given again"
+    add("--peer", action="append", metavar="TEXT", help=about)
     add("--repeat", type=int, metavar="ROUNDS", help="rounds (3, with --quick 1)")
     add("--data", metavar="FOLDER", help="where the real data is (../shared/data)")
     add("--out", metavar="FILE.md", help="write the report here, and all figures to FILE.json")
