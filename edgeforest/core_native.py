@@ -5,9 +5,11 @@ inherited: options and their checks, names, weights, categories, the sharing of 
 """
 
 from array import array
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from itertools import pairwise
+from itertools import islice, pairwise
+from sys import byteorder
 from time import monotonic
 from typing import Any
 
@@ -98,7 +100,9 @@ class Training(core_pure.Training):
             return super()._read_classes(y)
         self.classes = classes
         self.width = len(classes)
-        self.y = bytearray(memoryview(codes).cast("B")[::2]) if self.width < 257 else codes
+        self.y = codes
+        if self.width < 257:  # the lower byte of each
+            self.y = bytearray(memoryview(codes).cast("B")[byteorder == "big" :: 2])
 
     def _read_targets(self, y: Any) -> None:
         view = _view(y)
@@ -319,7 +323,10 @@ class Training(core_pure.Training):
                 ),
                 (self.min_impurity_decrease, self.z, self.tolerance, confidence),
             )
-        room = self._free.pop() if self._free else _kernel.tree(self._task)
+        try:
+            room = self._free.pop()
+        except IndexError:
+            room = _kernel.tree(self._task)
         limit = -1 if insertions is None else min(insertions, 1 << 62)
         _kernel.begin(room, index, limit, self._most_nodes())
         return room
@@ -376,10 +383,10 @@ class Training(core_pure.Training):
         self._free.append(self._begin(0, None))  # makes the task, before the threads ask for it
         pool = ThreadPoolExecutor(jobs)
         try:
-            ahead = [None if i and shares[i] == 0 else pool.submit(grow, i) for i in range(planned)]
-            for index, tree in enumerate(ahead):
-                if tree is None:
-                    continue
+            coming = iter([i for i in range(planned) if i == 0 or shares[i] != 0])
+            ahead = deque(pool.submit(grow, i) for i in islice(coming, 2 * jobs))
+            while ahead:  # a tree that is done keeps its room until those before it are done, too
+                tree = ahead.popleft()
                 while True:
                     try:
                         room = tree.result(timeout=0.05)
@@ -387,8 +394,9 @@ class Training(core_pure.Training):
                     except NotYet:
                         budget.tick()
                         yield self
-                if index and budget.late():
+                if self.grown and budget.late():
                     break
+                ahead.extend(pool.submit(grow, i) for i in islice(coming, 1))
                 spent = budget.spent
                 self._add_up(room, (spent.insertions, spent.rows_read, spent.rounds))
                 self.tree = Tree()

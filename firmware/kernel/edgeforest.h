@@ -135,7 +135,8 @@ typedef ef_word (*ef_poll)(void *context, int every_round);
 
 typedef struct ef_contender ef_contender;
 
-/* A tree that grows. The caller sets the first block; the rest belongs to the kernel. */
+/* A tree that grows. The caller may set the first block after ef_tree_begin, and gives it nodes; the
+ * rest belongs to the kernel. */
 typedef struct {
     const ef_task *task;
     ef_node *nodes; /* may be moved and enlarged between two calls of ef_tree_grow */
