@@ -80,6 +80,7 @@ class Training(core_pure.Training):
         self._free: list[Any] = []  # rooms to grow trees in
         self._room: Any = None  # of the tree in hand
         self._stop = bytearray(1)
+        self._kept = 0, 0, 0  # trees, nodes and votes of the forest that are whole
         super().__init__(X, y, **options)
 
     # ---- Reading
@@ -221,14 +222,10 @@ class Training(core_pure.Training):
                 columns.place(f, 0, f, self.m, _CODES)
 
     def _looks(self) -> float:
-        """About how many values training will look at."""
-        insertions = self.planned_insertions()
+        """About how many values training will look at: what its races want, or its budget."""
+        wanted = self.n_trees * self.max_features * self._demand(self.sample_size, 0)
         limit = self.budget.insertions
-        return insertions if limit is None else min(insertions, limit)
-
-    def planned_insertions(self) -> int:
-        """Insertions that the races of all trees want."""
-        return self.n_trees * self.max_features * self._demand(self.sample_size, 0)
+        return wanted if limit is None else min(wanted, limit)
 
     def _code_by_column(self, columns: _Columns, numbers: list[int], sample: array | None) -> None:
         """Code lists of Python numbers, one column after the other."""
@@ -417,12 +414,12 @@ class Training(core_pure.Training):
         begun = room is not None
         if not begun:  # stopped before it began
             room = self._begin(len(forest), None)
+        self.tree = self._room = None
         importance = array("d", self.importance)
         here, width = len(forest.feature), 1 if self.regression else self.width
         feature, threshold, right, votes = _kernel.close(
             room, importance, here, len(forest.votes) // width
         )
-        self.importance = importance.tolist()
         forest.roots.append(here)
         forest.feature.frombytes(feature)
         forest.threshold.frombytes(threshold)
@@ -432,10 +429,16 @@ class Training(core_pure.Training):
         forest.right.extend(array(forest.right.typecode, array("I", right)))
         if not begun:
             self._add_up(room, before)
-        self.tree = self._room = None
         self._free.append(room)
+        self.importance = importance.tolist()
+        self._kept = len(forest.roots), len(forest.feature), len(forest.votes)
 
     def forest(self) -> core_pure.Forest:
+        trees, nodes, votes = self._kept  # a tree that Ctrl-C met while it was added is not
+        grown = self.grown
+        for values in (grown.feature, grown.threshold, grown.right):
+            del values[nodes:]
+        del grown.roots[trees:], grown.votes[votes:]
         try:
             return super().forest()
         finally:

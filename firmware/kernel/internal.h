@@ -109,13 +109,6 @@ static inline uint8_t ef_code(const ef_column *c, float x)
     return x == x ? (uint8_t)c->last : 0;
 }
 
-static inline uint8_t ef_code_at(const ef_column *c, uint32_t row)
-{
-    if (c->type == EF_CODES)
-        return c->values[(ptrdiff_t)row * c->step];
-    return ef_code(c, ef_value(c, row));
-}
-
 static inline double ef_bound(const ef_column *c, int code)
 {
     return c->bounds ? (double)c->bounds[code] : (double)code;
