@@ -16,7 +16,7 @@
 #include <time.h>
 #endif
 
-enum { KERNEL = 1 }; /* core_native.py asks for it: another number where the two do not fit */
+enum { KERNEL = 2 }; /* core_native.py asks for it: another number where the two do not fit */
 
 static double now(void)
 {
@@ -615,61 +615,107 @@ static PyObject *kernel_pack(PyObject *self, PyObject *args)
     return nodes ? Py_BuildValue("Ni", nodes, equal) : NULL;
 }
 
-/* predict((nodes, equal), roots, votes, width, X, layout, n, out, best): the summed votes of n rows
- * into `out` (uint32), the place of the largest into `best` (uint16). `layout` is (offset, step of
- * a row, step of a column, type). */
+/* What predict and apply are given: (nodes, equal), roots, votes, X, (offset, step of a row, step of
+ * a column, type), and how many rows to take at once. */
+enum { NODES, ROOTS, VOTES, X_ROWS, PARTS };
+
+typedef struct {
+    Py_buffer part[PARTS];
+    ef_forest forest;
+    ef_rows rows;
+    Py_ssize_t block;
+} Walk;
+
+/* For PyArg_ParseTuple's O&: from ((nodes, equal), roots, votes, X, layout). */
+static int walk_begin(PyObject *given, void *into)
+{
+    Walk *w = into;
+    PyObject *X;
+    long long offset, row_step, column_step;
+    int type, equal;
+    if (!given) { /* a later argument was wrong */
+        for (int i = 0; i < PARTS; i++)
+            PyBuffer_Release(w->part + i);
+        return 0;
+    }
+    if (!PyArg_ParseTuple(given, "(y*i)y*y*O(LLLi)", w->part + NODES, &equal, w->part + ROOTS,
+                          w->part + VOTES, &X, &offset, &row_step, &column_step, &type))
+        return 0;
+    if (PyObject_GetBuffer(X, w->part + X_ROWS, PyBUF_STRIDES) != 0) {
+        for (int i = 0; i < X_ROWS; i++)
+            PyBuffer_Release(w->part + i);
+        return 0;
+    }
+    w->forest.nodes = w->part[NODES].buf;
+    w->forest.roots = w->part[ROOTS].buf;
+    w->forest.votes = w->part[VOTES].buf;
+    w->forest.n_trees = (size_t)w->part[ROOTS].len / sizeof(uint32_t);
+    w->forest.equal = equal;
+    w->rows.values = (const unsigned char *)w->part[X_ROWS].buf + offset;
+    w->rows.row_step = (ptrdiff_t)row_step;
+    w->rows.column_step = (ptrdiff_t)column_step;
+    w->rows.type = (uint8_t)type;
+    /* As many rows at once as the cache holds: trees are fetched again for each block. */
+    w->block = 1024;
+    while (w->block > 16 && w->block * llabs(row_step) > 512 * 1024)
+        w->block /= 2;
+    return Py_CLEANUP_SUPPORTED;
+}
+
+/* predict(walk, width, n, out, best): the summed votes of n rows into `out` (uint32), the place of
+ * the largest into `best` (uint16). */
 static PyObject *kernel_predict(PyObject *self, PyObject *args)
 {
-    enum { NODES, ROOTS, VOTES, OUT, BEST, PARTS };
-    Py_buffer part[PARTS], X;
-    PyObject *given, *result = NULL;
-    long long offset, row_step, column_step;
-    int width, type, equal;
+    Walk w;
+    Py_buffer sums, winners;
+    int width;
     Py_ssize_t n;
     (void)self;
-    if (!PyArg_ParseTuple(args, "(y*i)y*y*iO(LLLi)nw*w*", part + NODES, &equal, part + ROOTS,
-                          part + VOTES, &width, &given, &offset, &row_step, &column_step, &type,
-                          &n, part + OUT, part + BEST))
+    if (!PyArg_ParseTuple(args, "O&inw*w*", walk_begin, &w, &width, &n, &sums, &winners))
         return NULL;
-    if (PyObject_GetBuffer(given, &X, PyBUF_STRIDES) == 0) {
-        ef_forest forest;
-        ef_rows rows;
-        uint32_t *out = part[OUT].buf;
-        uint16_t *best = part[BEST].buf;
-        forest.nodes = part[NODES].buf;
-        forest.roots = part[ROOTS].buf;
-        forest.votes = part[VOTES].buf;
-        forest.n_trees = (size_t)part[ROOTS].len / sizeof(uint32_t);
-        forest.width = (size_t)width;
-        forest.equal = equal;
-        rows.values = (const unsigned char *)X.buf + offset;
-        rows.row_step = (ptrdiff_t)row_step;
-        rows.column_step = (ptrdiff_t)column_step;
-        rows.type = (uint8_t)type;
-        /* As many rows at once as the cache holds: trees are fetched again for each block. */
-        Py_ssize_t block = 1024;
-        while (block > 16 && block * llabs(row_step) > 512 * 1024)
-            block /= 2;
-        PyThreadState *thread = n > 16 ? PyEval_SaveThread() : NULL;
-        for (Py_ssize_t at = 0; at < n; at += block) {
-            Py_ssize_t count = n - at < block ? n - at : block;
-            ef_predict(&forest, &rows, (size_t)at, (size_t)count, out + at * width);
-            for (Py_ssize_t i = at; i < at + count; i++) {
-                const uint32_t *votes = out + i * width;
-                int top = 0;
-                for (int k = 1; k < width; k++)
-                    top = votes[k] > votes[top] ? k : top;
-                best[i] = (uint16_t)top;
-            }
+    uint32_t *out = sums.buf;
+    uint16_t *best = winners.buf;
+    w.forest.width = (size_t)width;
+    PyThreadState *thread = n > 16 ? PyEval_SaveThread() : NULL;
+    for (Py_ssize_t at = 0; at < n; at += w.block) {
+        Py_ssize_t count = n - at < w.block ? n - at : w.block;
+        ef_predict(&w.forest, &w.rows, (size_t)at, (size_t)count, out + at * width);
+        for (Py_ssize_t i = at; i < at + count; i++) {
+            const uint32_t *votes = out + i * width;
+            int top = 0;
+            for (int k = 1; k < width; k++)
+                top = votes[k] > votes[top] ? k : top;
+            best[i] = (uint16_t)top;
         }
-        if (thread)
-            PyEval_RestoreThread(thread);
-        PyBuffer_Release(&X);
-        result = Py_NewRef(Py_None);
     }
-    for (int i = 0; i < PARTS; i++)
-        PyBuffer_Release(part + i);
-    return result;
+    if (thread)
+        PyEval_RestoreThread(thread);
+    walk_begin(NULL, &w);
+    PyBuffer_Release(&sums);
+    PyBuffer_Release(&winners);
+    return Py_NewRef(Py_None);
+}
+
+/* apply(walk, n, out): the leaf of each tree that each of n rows reaches, into `out` (uint32), all
+ * rows of one tree after all rows of another. */
+static PyObject *kernel_apply(PyObject *self, PyObject *args)
+{
+    Walk w;
+    Py_buffer leaves;
+    Py_ssize_t n;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O&nw*", walk_begin, &w, &n, &leaves))
+        return NULL;
+    PyThreadState *thread = PyEval_SaveThread();
+    for (Py_ssize_t at = 0; at < n; at += w.block) {
+        Py_ssize_t count = n - at < w.block ? n - at : w.block;
+        ef_apply(&w.forest, &w.rows, (size_t)at, (size_t)count, (uint32_t *)leaves.buf + at,
+                 (size_t)n);
+    }
+    PyEval_RestoreThread(thread);
+    walk_begin(NULL, &w);
+    PyBuffer_Release(&leaves);
+    return Py_NewRef(Py_None);
 }
 
 /* values(sums, step, low, out): predictions of a regression from summed votes, in float32 as
@@ -718,6 +764,7 @@ static PyMethodDef methods[] = {
     {"close", kernel_close, METH_VARARGS, "Finish a tree and give its arrays."},
     {"pack", kernel_pack, METH_VARARGS, "Nodes as prediction likes them."},
     {"predict", kernel_predict, METH_VARARGS, "The summed votes of rows."},
+    {"apply", kernel_apply, METH_VARARGS, "The leaves that rows reach."},
     {"values", kernel_values, METH_VARARGS, "The predictions of a regression."},
     {"constants", kernel_constants, METH_NOARGS, "The kernel's constants."},
     {NULL, NULL, 0, NULL},

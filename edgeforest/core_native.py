@@ -20,7 +20,7 @@ from edgeforest.core_pure import EDGE_ROWS, MASK, Rng, Tree
 _TYPES = {"b": 1, "?": 2, "B": 2, "h": 3, "H": 4, "f": 9, "d": 10}
 _TYPES |= {c: {2: 3, 4: 5, 8: 7}[array(c).itemsize] for c in "ilq"}
 _TYPES |= {c: {2: 4, 4: 6, 8: 8}[array(c).itemsize] for c in "ILQ"}
-if _kernel.constants().get("KERNEL") != 1:
+if _kernel.constants().get("KERNEL") != 2:
     raise ImportError("its C part was built from other sources; install edgeforest again")
 _CODES = 0
 _BOUNDS = 256  # places for the bounds of a column
@@ -286,8 +286,8 @@ class Training(core_pure.Training):
 
     # ---- Growing
 
-    def _begin(self, index: int, insertions: int | None) -> Any:
-        """A room with tree `index` begun in it."""
+    def _begin(self, place: int, insertions: int | None) -> Any:
+        """A room with the tree of that place in the forest begun in it."""
         if self._task is None:
             confidence = -1.0 if self.confidence is None else self.confidence
             self._task, self.workspace = _kernel.task(
@@ -325,7 +325,7 @@ class Training(core_pure.Training):
         except IndexError:
             room = _kernel.tree(self._task)
         limit = -1 if insertions is None else min(insertions, 1 << 62)
-        _kernel.begin(room, index, limit, self._most_nodes())
+        _kernel.begin(room, self.first + place, limit, self._most_nodes())
         return room
 
     def _advance(self, room: Any, seconds: float) -> bool:
@@ -335,9 +335,9 @@ class Training(core_pure.Training):
             self._refuse()
             raise
 
-    def _grow(self, tree: Tree, index: int) -> Any:
+    def _grow(self, tree: Tree, place: int) -> Any:
         budget = self.budget
-        room = self._room = self._begin(index, budget.left())
+        room = self._room = self._begin(place, budget.left())
         before = budget.spent.insertions, budget.spent.rows_read, budget.spent.rounds
         more = True
         while more:
@@ -367,8 +367,8 @@ class Training(core_pure.Training):
             marks = [budget.insertions * i // planned for i in range(planned + 1)]
             shares = [b - a for a, b in pairwise(marks)]
 
-        def grow(index: int) -> Any:
-            room = self._begin(index, shares[index])
+        def grow(place: int, index: int) -> Any:
+            room = self._begin(place, shares[index])
             until = None
             if budget.seconds is not None:
                 until = begun + budget.seconds * min(planned, index + jobs) / planned
@@ -380,8 +380,8 @@ class Training(core_pure.Training):
         self._free.append(self._begin(0, None))  # makes the task, before the threads ask for it
         pool = ThreadPoolExecutor(jobs)
         try:
-            coming = iter([i for i in range(planned) if i == 0 or shares[i] != 0])
-            ahead = deque(pool.submit(grow, i) for i in islice(coming, 2 * jobs))
+            coming = enumerate([i for i in range(planned) if i == 0 or shares[i] != 0])
+            ahead = deque(pool.submit(grow, *i) for i in islice(coming, 2 * jobs))
             while ahead:  # a tree that is done keeps its room until those before it are done, too
                 tree = ahead.popleft()
                 while True:
@@ -393,7 +393,7 @@ class Training(core_pure.Training):
                         yield self
                 if self.grown and budget.late():
                     break
-                ahead.extend(pool.submit(grow, i) for i in islice(coming, 1))
+                ahead.extend(pool.submit(grow, *i) for i in islice(coming, 1))
                 spent = budget.spent
                 self._add_up(room, (spent.insertions, spent.rows_read, spent.rounds))
                 self.tree = Tree()
@@ -472,9 +472,12 @@ class Forest(core_pure.Forest):
         super().prepare()
         return self.cut
 
-    def _sums(self, rows: Any) -> "tuple[bool, array[int], array[int]]":
-        """Whether it is one row; the summed votes of all rows, and the winner of each."""
-        view = _view(rows) if self.all_numbers else None
+    def _walk(self, rows: Any, encoded: bool = False) -> tuple[bool, int, tuple[Any, ...]]:
+        """Whether it is one row, how many there are, and what the kernel needs to go down trees.
+
+        Rows that are `encoded` have the codes of their categories.
+        """
+        view = _view(rows) if self.all_numbers or encoded else None
         if view is not None and view.shape is not None and view.strides is not None:
             one = view.ndim == 1
             n, step, column = 1, 0, view.strides[-1]
@@ -486,16 +489,26 @@ class Forest(core_pure.Forest):
             one, rows = self._encoded(rows)
             n, step, column = len(rows) // self.n_features, 4 * self.n_features, 4
             view = memoryview(rows)
-        sums = array("I", bytes(4 * n * self.n_votes))
-        best = array("H", bytes(2 * n))
         if self._packed is None:
             wide = self.right.typecode != "H"
             self._packed = _kernel.pack(self.feature, self.threshold, self.right, wide)
         layout = 0, step, column, _type(view)
-        _kernel.predict(
-            self._packed, self.roots, self.votes, self.n_votes, rows, layout, n, sums, best
-        )
+        return one, n, (self._packed, self.roots, self.votes, rows, layout)
+
+    def sums(self, rows: Any, encoded: bool = False) -> "tuple[bool, array[int], array[int]]":
+        """Whether it is one row; the summed votes of all rows, and the winner of each."""
+        one, n, walk = self._walk(rows, encoded)
+        sums = array("I", bytes(4 * n * self.n_votes))
+        best = array("H", bytes(2 * n))
+        _kernel.predict(walk, self.n_votes, n, sums, best)
         return one, sums, best
+
+    def leaves(self, rows: Any, encoded: bool = False) -> "array[int]":
+        """The leaf of each tree that each row reaches: all rows of one tree, then of the next."""
+        _, n, walk = self._walk(rows, encoded)
+        leaves = array("I", bytes(4 * n * len(self.roots)))
+        _kernel.apply(walk, n, leaves)
+        return leaves
 
     def _encoded(self, rows: Any) -> "tuple[bool, array[float]]":
         """Whether it is one row; the numbers of all rows."""
@@ -511,7 +524,7 @@ class Forest(core_pure.Forest):
         return False, values
 
     def predict(self, rows: Any) -> Any:
-        one, sums, best = self._sums(rows)
+        one, sums, best = self.sums(rows)
         answers: list[Any]
         if self.regression:
             values = array("d", bytes(8 * len(sums)))
@@ -524,7 +537,7 @@ class Forest(core_pure.Forest):
         return answers[0] if one else answers
 
     def _votes(self, rows: Any) -> Any:
-        one, sums, best = self._sums(rows)
+        one, sums, best = self.sums(rows)
         width = self.n_votes
         return one, [(k, sums[width * i : width * i + width].tolist()) for i, k in enumerate(best)]
 

@@ -317,6 +317,28 @@ class Contender(core_pure.Contender):
         return [table.rfind(bin) for bin in range(self.bins + 1)]
 
 
+def draw(task, rng, rows):
+    """Fill the front of `rows` with a tree's rows, in random order, some of them more than once."""
+    pool = len(task.patch) if task.patch else task.n
+    size, weights = task.sample_size, task.weights
+    if weights is None and task.bootstrap:
+        fill(rng, rows, pool)
+    elif weights is None:
+        rows[:] = np.arange(pool)
+    else:
+        total = weights[pool]
+        fill(rng, rows, total if task.bootstrap else max(1, total // size))
+        if not task.bootstrap:
+            rows += np.arange(size) * total // size
+        rows[:] = np.searchsorted(np.frombuffer(weights, np.uint32)[1:], rows, side="right")
+    if not task.bootstrap:
+        order = rows.tolist()
+        shuffle(rng, order, 0, min(size, len(order) - 1))
+        rows[:] = order
+    if task.patch:
+        rows[:size] = np.frombuffer(task.patch, np.uint32)[rows[:size]]
+
+
 class NumpyTraining(core_pure.Training):
     """`core_pure.Training` with arrays for loops."""
 
@@ -693,24 +715,8 @@ class NumpyTraining(core_pure.Training):
     # ---- Growing
 
     def _draw_rows(self, rng):
-        pool = len(self.patch) if self.patch else self.n
         size, rows, weights = self.sample_size, self.rows, self.weights
-        if weights is None and self.bootstrap:
-            fill(rng, rows, pool)
-        elif weights is None:
-            rows[:] = np.arange(pool)
-        else:
-            total = weights[pool]
-            fill(rng, rows, total if self.bootstrap else max(1, total // size))
-            if not self.bootstrap:
-                rows += np.arange(size) * total // size
-            rows[:] = np.searchsorted(np.frombuffer(weights, np.uint32)[1:], rows, side="right")
-        if not self.bootstrap:
-            order = rows.tolist()
-            shuffle(rng, order, 0, min(size, len(order) - 1))
-            rows[:] = order
-        if self.patch:
-            rows[:size] = np.frombuffer(self.patch, np.uint32)[rows[:size]]
+        draw(self, rng, rows)
         self.budget.spent.rows_read += size
         if weights is None and not self.bootstrap:
             return size
@@ -756,6 +762,50 @@ class NumpyTraining(core_pure.Training):
         return forest
 
 
+def leaves(forest, rows):
+    """The leaf of each tree that each row reaches, (trees, rows): all go down one level at a time.
+
+    `rows` are numbers as float32, categories as their codes.
+    """
+    count = len(rows)
+    feature = np.asarray(forest.feature, np.uint16)
+    threshold = np.asarray(forest.threshold, np.float32)
+    right = np.asarray(forest.right, np.intp)
+    kinds = np.bitwise_or.reduce(feature[feature != LEAF], initial=0) & core_pure.EQUAL
+    rows = np.ascontiguousarray(rows)
+    flat = rows.ravel()
+    missing = np.isnan(flat).any() or kinds
+    node = np.repeat(np.array(forest.roots, np.intp), count)
+    first = np.tile(np.arange(count) * rows.shape[1], len(forest.roots))
+    live = np.flatnonzero(feature[node] != LEAF)
+    while len(live):
+        here = node[live]
+        f = feature[here]
+        x = flat.take(first[live] + (f & core_pure.FEATURE))
+        left = x <= threshold[here]
+        if missing:
+            absent = np.isnan(x)
+            if kinds:
+                equal = (f & core_pure.EQUAL) > 0
+                left = np.where(equal, x == threshold[here], left)
+                absent |= equal & (x == 0)
+            left = np.where(absent, (f & core_pure.MISSING_LEFT) > 0, left)
+        here = np.where(left, here + 1, right[here])
+        node[live] = here
+        live = live[feature[here] != LEAF]
+    return node.reshape(-1, count)
+
+
+def vote(forest, rows):
+    """Summed votes, (rows, classes)."""
+    right = np.asarray(forest.right, np.intp)
+    votes = np.asarray(forest.votes, np.uint16).reshape(-1, forest.n_votes)
+    out = np.zeros((len(rows), forest.n_votes), np.int64)
+    for leaf in leaves(forest, rows):
+        out += votes[right[leaf]]
+    return out
+
+
 class NumpyForest(core_pure.Forest):
     """`core_pure.Forest` that predicts many rows at once."""
 
@@ -783,43 +833,9 @@ class NumpyForest(core_pure.Forest):
         answers = []
         block = min(BLOCK, 1 + 16 * BLOCK // max(len(self.roots), self.n_votes))
         for at in range(0, len(rows), block):
-            votes = self._vote(_float32(rows[at : at + block]))
+            votes = vote(self, _float32(rows[at : at + block]))
             answers += zip(votes.argmax(axis=1).tolist(), votes.tolist(), strict=True)
         return False, answers
-
-    def _vote(self, rows):
-        """Summed votes, (rows, classes): all rows and trees go down one level at a time."""
-        count = len(rows)
-        feature = np.asarray(self.feature, np.uint16)
-        threshold = np.asarray(self.threshold, np.float32)
-        right = np.asarray(self.right, np.intp)
-        kinds = np.bitwise_or.reduce(feature[feature != LEAF], initial=0) & core_pure.EQUAL
-        rows = np.ascontiguousarray(rows)
-        flat = rows.ravel()
-        missing = np.isnan(flat).any() or kinds
-        node = np.repeat(np.array(self.roots, np.intp), count)
-        first = np.tile(np.arange(count) * rows.shape[1], len(self.roots))
-        live = np.flatnonzero(feature[node] != LEAF)
-        while len(live):
-            here = node[live]
-            f = feature[here]
-            x = flat.take(first[live] + (f & core_pure.FEATURE))
-            left = x <= threshold[here]
-            if missing:
-                absent = np.isnan(x)
-                if kinds:
-                    equal = (f & core_pure.EQUAL) > 0
-                    left = np.where(equal, x == threshold[here], left)
-                    absent |= equal & (x == 0)
-                left = np.where(absent, (f & core_pure.MISSING_LEFT) > 0, left)
-            here = np.where(left, here + 1, right[here])
-            node[live] = here
-            live = live[feature[here] != LEAF]
-        votes = np.asarray(self.votes, np.uint16).reshape(-1, self.n_votes)
-        out = np.zeros((count, self.n_votes), np.int64)
-        for place in right[node].reshape(-1, count):
-            out += votes[place]
-        return out
 
 
 # ---- On a board -------------------------------------------------------------------------------

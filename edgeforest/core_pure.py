@@ -919,6 +919,7 @@ class Training(Data, Loops):
         tolerance=TOLERANCE,
         batch=BATCH,
         seed=0,
+        first=0,
     ):
         _one_of("kind", kind, ("random-forest", "extra-trees", "random-patches"))
         _one_of("criterion", criterion, ("gini", "entropy", "mse"))
@@ -934,6 +935,7 @@ class Training(Data, Loops):
             ("max_leaf_nodes", MASK if max_leaf_nodes is None else max_leaf_nodes, 2, MASK),
             ("n_bins", n_bins, 2, 255),
             ("seed", seed, 0, MASK),
+            ("first", first, 0, MASK),
             ("min_impurity_decrease", min_impurity_decrease, 0.0, HUGE),
             ("alpha_n", alpha_n, 1e-9, 1.0),
             ("alpha_f", alpha_f, 1e-9, 1.0),
@@ -954,6 +956,9 @@ class Training(Data, Loops):
         self.name_features(names, categorical)
         if self.regression:
             self.width = 5 if splitter == "mab-paper" else 3
+            if self.span:  # from squared targets to squared levels
+                per = LEVELS / self.span
+                self.min_impurity_decrease = self.min_impurity_decrease * per * per
         rng = Rng(self.seed)
         self.patch = None  # rows of the patch, when there is one
         self.features = array("H", range(self.m))
@@ -1179,8 +1184,8 @@ class Training(Data, Loops):
         else:
             self.insert(c.h, c.table, c.column, rows, labels, drawn)
 
-    def _total(self, contender, stride):
-        h = contender.h
+    def _total(self, c, stride):
+        h = c.h
         return [sum(h[i : i + stride]) for i in range(0, len(h), stride)]
 
     def _race(self, rows, start, end, rng, features):
@@ -1493,14 +1498,18 @@ class Training(Data, Loops):
             if index and (budget.left() == 0 or budget.late() or not self._has_room(3)):
                 continue  # its share is gone: used up by the trees before it
             self.tree = Tree()
-            yield from self._grow(self.tree, index)
+            yield from self._grow(self.tree, len(self.grown))
             self._close()
             budget.tick()
             yield self
 
     def _grow(self, tree, index):
-        """Grow one tree, level by level, or best gain first if max_leaf_nodes is given."""
-        rng = Rng(self.seed, index + 1)
+        """Grow one tree, level by level, or best gain first if max_leaf_nodes is given.
+
+        Its random stream is told by its number, which goes on from `first`: trees that are trained
+        later, with the same seed, are those that more trees at once would have had.
+        """
+        rng = Rng(self.seed, self.first + index + 1)
         size = self._draw_rows(rng)
         rows = self.rows
         key = rng.next()
@@ -1611,7 +1620,7 @@ class Training(Data, Loops):
         if tree is None:
             return
         if not tree.feature:  # stopped before it began
-            tree.add(0, self._draw_rows(Rng(self.seed, len(self.grown) + 1)), 0)
+            tree.add(0, self._draw_rows(Rng(self.seed, self.first + len(self.grown) + 1)), 0)
         size = tree.end[0]
         stack = [0]
         while stack:  # in preorder
@@ -1875,8 +1884,8 @@ class Forest:
         if self.regression:
             raise ValueError("a regression has no class shares; use predict")
         one, answers = self._votes(rows)
-        total = self.scale * len(self.roots)
-        answers = [[v / total for v in out] for _, out in answers]
+        # Votes add up to scale * trees, unless forests were joined that know different classes.
+        answers = [[v / sum(out) for v in out] for _, out in answers]
         return answers[0] if one else answers
 
     @property

@@ -293,6 +293,7 @@ class Training(Data, Loops):
     tolerance: float
     batch: int
     seed: int
+    first: int
     sample_size: int
     planned: int
     grown: _Grown
@@ -328,6 +329,7 @@ class Training(Data, Loops):
         tolerance: float = ...,
         batch: int = ...,
         seed: int = ...,
+        first: int = ...,
     ) -> None: ...
     def __iter__(self) -> Iterator[Training]: ...
     def working_bytes(self, nodes: int = ..., growing: int = ...) -> int: ...
@@ -374,6 +376,7 @@ def train(
     tolerance: float = ...,
     batch: int = ...,
     seed: int = ...,
+    first: int = ...,
 ) -> Forest: ...
 def train_steps(
     X: _Values,
@@ -406,6 +409,7 @@ def train_steps(
     tolerance: float = ...,
     batch: int = ...,
     seed: int = ...,
+    first: int = ...,
 ) -> Training: ...
 
 class Tree:

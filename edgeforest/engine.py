@@ -86,6 +86,7 @@ class Options(TypedDict, total=False):
     tolerance: float
     batch: int
     seed: int
+    first: int
 
 
 class Absent(RuntimeError):

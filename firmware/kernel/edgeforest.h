@@ -234,6 +234,11 @@ typedef struct {
 void ef_predict(const ef_forest *forest, const ef_rows *rows, size_t first, size_t n,
                 uint32_t *out);
 
+/* The leaves that rows first .. first + n reach, as places among the nodes: of the first tree into
+ * out[0 ..], of the next into out[step ..], and so on. */
+void ef_apply(const ef_forest *forest, const ef_rows *rows, size_t first, size_t n, uint32_t *out,
+              size_t step);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,8 +1,9 @@
-/* Predicting: the summed votes of a forest for rows of numbers. */
+/* Predicting: the leaves that rows of numbers reach, and the summed votes of a forest. */
 #include "internal.h"
 
 #define FETCH 8192 /* bytes of a row, at most, that are fetched at once */
 #define LANES 8 /* rows that go down a tree side by side: while one waits for memory, others go on */
+#define SOME 64 /* rows whose leaves are found before their votes are added up */
 
 int ef_pack(const uint16_t *feature, const float *threshold, const uint16_t *right16,
             const uint32_t *right32, size_t n, ef_packed *packed)
@@ -37,7 +38,7 @@ static uint32_t descend(const ef_packed *nodes, uint32_t node, const ef_column *
     for (;;) {
         const ef_packed *p = nodes + node;
         if (!p->left)
-            return p->right;
+            return node;
         c.values = row->values + p->feature * column_step;
         float x = ef_value(&c, 0);
         int equal = p->flags & (EF_EQUAL >> 8), left;
@@ -52,9 +53,9 @@ static uint32_t descend(const ef_packed *nodes, uint32_t node, const ef_column *
 /* Some rows side by side, without a branch: numbers only. */
 #define DESCEND(NAME, TYPE, MISSING)                                                               \
     static void NAME(const ef_packed *nodes, uint32_t root, const unsigned char *values,           \
-                     ptrdiff_t row_step, ptrdiff_t column_step, uint32_t *places)                  \
+                     ptrdiff_t row_step, ptrdiff_t column_step, uint32_t *leaves)                  \
     {                                                                                              \
-        uint32_t node[LANES];                                                                      \
+        uint32_t node[LANES]; /* not `leaves` itself: the compiler keeps these in registers */     \
         for (int k = 0; k < LANES; k++)                                                            \
             node[k] = root;                                                                        \
         for (;;) {                                                                                 \
@@ -74,7 +75,7 @@ static uint32_t descend(const ef_packed *nodes, uint32_t node, const ef_column *
                 break;                                                                             \
         }                                                                                          \
         for (int k = 0; k < LANES; k++)                                                            \
-            places[k] = nodes[node[k]].right;                                                      \
+            leaves[k] = node[k];                                                                   \
     }
 
 DESCEND(descend_u8, uint8_t, 0)
@@ -82,15 +83,9 @@ DESCEND(descend_i16, int16_t, 0)
 DESCEND(descend_f32, float, 1)
 DESCEND(descend_f64, double, 1)
 
-static void add_votes(const ef_forest *forest, uint32_t place, uint32_t *out)
-{
-    const uint16_t *votes = forest->votes + place * forest->width;
-    for (size_t k = 0; k < forest->width; k++)
-        out[k] += votes[k];
-}
-
-void ef_predict(const ef_forest *forest, const ef_rows *rows, size_t first, size_t n,
-                uint32_t *out)
+/* The leaves of one tree that rows first .. first + n reach. */
+static void find_leaves(const ef_forest *forest, uint32_t root, const ef_rows *rows, size_t first,
+                        size_t n, uint32_t *leaves)
 {
     ef_column row;
     memset(&row, 0, sizeof row);
@@ -101,26 +96,50 @@ void ef_predict(const ef_forest *forest, const ef_rows *rows, size_t first, size
                                        : row.type == EF_F32 ? descend_f32
                                        : row.type == EF_F64 ? descend_f64
                                                             : NULL;
-    memset(out, 0, n * forest->width * sizeof *out);
-    /* Trees jump about in the rows: fetch rows that lie in one piece before they do. */
+    const unsigned char *values = rows->values + (ptrdiff_t)first * rows->row_step;
+    size_t i = 0;
+    if (descend_some && !forest->equal)
+        for (; i + LANES <= n; i += LANES)
+            descend_some(forest->nodes, root, values + (ptrdiff_t)i * rows->row_step,
+                         rows->row_step, rows->column_step, leaves + i);
+    for (; i < n; i++) {
+        row.values = values + (ptrdiff_t)i * rows->row_step;
+        leaves[i] = descend(forest->nodes, root, &row, rows->column_step);
+    }
+}
+
+/* Trees jump about in the rows: fetch rows that lie in one piece before they do. */
+static void fetch_rows(const ef_rows *rows, size_t first, size_t n)
+{
     if (rows->row_step > 0 && rows->row_step <= FETCH && rows->column_step <= 8)
         for (ptrdiff_t at = 0; at < (ptrdiff_t)n * rows->row_step; at += EF_LINE)
             EF_PREFETCH(rows->values + (ptrdiff_t)first * rows->row_step + at);
+}
+
+void ef_predict(const ef_forest *forest, const ef_rows *rows, size_t first, size_t n,
+                uint32_t *out)
+{
+    size_t width = forest->width;
+    memset(out, 0, n * width * sizeof *out);
+    fetch_rows(rows, first, n);
     for (size_t tree = 0; tree < forest->n_trees; tree++) {
-        uint32_t root = forest->roots[tree], places[LANES];
-        size_t i = 0;
-        if (descend_some && !forest->equal)
-            for (; i + LANES <= n; i += LANES) {
-                descend_some(forest->nodes, root,
-                             rows->values + (ptrdiff_t)(first + i) * rows->row_step,
-                             rows->row_step, rows->column_step, places);
-                for (size_t k = 0; k < LANES; k++)
-                    add_votes(forest, places[k], out + (i + k) * forest->width);
+        uint32_t leaves[SOME];
+        for (size_t at = 0; at < n; at += SOME) {
+            size_t count = n - at < SOME ? n - at : SOME;
+            find_leaves(forest, forest->roots[tree], rows, first + at, count, leaves);
+            for (size_t i = 0; i < count; i++) {
+                const uint16_t *votes = forest->votes + forest->nodes[leaves[i]].right * width;
+                for (size_t k = 0; k < width; k++)
+                    out[(at + i) * width + k] += votes[k];
             }
-        for (; i < n; i++) {
-            row.values = rows->values + (ptrdiff_t)(first + i) * rows->row_step;
-            add_votes(forest, descend(forest->nodes, root, &row, rows->column_step),
-                      out + i * forest->width);
         }
     }
+}
+
+void ef_apply(const ef_forest *forest, const ef_rows *rows, size_t first, size_t n, uint32_t *out,
+              size_t step)
+{
+    fetch_rows(rows, first, n);
+    for (size_t tree = 0; tree < forest->n_trees; tree++)
+        find_leaves(forest, forest->roots[tree], rows, first, n, out + tree * step);
 }
