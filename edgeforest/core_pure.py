@@ -965,9 +965,9 @@ class Training(Data, Loops):
         if kind == "random-patches":
             patch = array("I", range(self.n))
             rng.shuffle(patch, self.n)
-            self.patch = patch[: max(1, int(alpha_n * self.n))]
+            self.patch = patch[: max(1, int(alpha_n * self.n + 0.5))]
             rng.shuffle(self.features, self.m)
-            self.features = array("H", sorted(self.features[: max(1, int(alpha_f * self.m))]))
+            self.features = array("H", sorted(self.features[: max(1, int(alpha_f * self.m + 0.5))]))
         usable = len(self.features)
         if max_features is None:
             max_features = usable if extra and self.regression else int(math.sqrt(usable))
@@ -1121,7 +1121,10 @@ class Training(Data, Loops):
                 spots = sorted([low + span * rng.unit() for _ in range(1, bins)])
             else:  # equally spaced
                 spots = [low + span * i / bins for i in range(1, bins)]
-            wanted = [int(x) if raw else max(code_of(x, bounds), first) for x in spots]
+            # One that falls among the largest values is put below them, where it parts the node.
+            wanted = [
+                int(x) if raw else min(last - 1, max(first, code_of(x, bounds))) for x in spots
+            ]
         elif values:
             wanted = [c for c in sorted(values) if first <= c < last]
             if not wanted:
@@ -1132,6 +1135,7 @@ class Training(Data, Loops):
             wanted = [(present[j - 1] + present[j]) >> 1 for j in spots if j]
             if first < last and wanted[0] >= last:  # few are below the largest, but some
                 wanted = [(present[-1 - present.count(last)] + last) >> 1]
+        _tidy()
         cuts = bytearray(1)  # cuts[b]: the highest code of bin b
         table = bytearray(0 if raw else 1)
         before = len(table) - 1

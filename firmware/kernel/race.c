@@ -473,6 +473,8 @@ static void make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all
             wanted[i] = task->raw ? (int)spots[i] : code_of(column, spots[i]);
             if (!task->raw && wanted[i] < first)
                 wanted[i] = first;
+            if (!task->raw && wanted[i] >= last)
+                wanted[i] = last - 1;
         }
     } else if (few) {
         uint8_t seen[256];
