@@ -1569,6 +1569,11 @@ class Training(Data, Loops):
                 self._wanted -= self._demand(end - start, depth) - min(end - start, RACE_ROWS)
                 continue
             leaves += 1
+            if self.splitter != "exact" and (self.budget.insertions or end - start > EXACT_BELOW):
+                # The race has seen some rows; all of them tell what the split has gained.
+                tree.gain[node] = self.criterion.describe(
+                    self.cells(start, middle), self.cells(start, end)
+                )[0]
             tree.left[node] = tree.add(start, middle, depth + 1)
             tree.right[node] = tree.add(middle, end, depth + 1)
             self._wanted += self._demand(middle - start, depth + 1)
@@ -1597,16 +1602,23 @@ class Training(Data, Loops):
                 return True
         return False
 
-    def _leaf(self, tree, node):
-        """Turn the rows of a node into votes: shares of `scale`, rounded so that they add up."""
-        start, end = tree.start[node], tree.end[node]
-        scale = self.grown.scale
+    def cells(self, start, end):
+        """The classes of rows start..end; of a regression, how many rows and the sum of targets."""
         if self.regression:
             total, n = self.add_up(self.rows, start, end, self.y, self.times)
+            return n, total, 0
+        counts = [0] * self.width
+        self.tally(self.rows, start, end, self.y, self.times, counts)
+        return counts
+
+    def _leaf(self, tree, node):
+        """Turn the rows of a node into votes: shares of `scale`, rounded so that they add up."""
+        votes = self.cells(tree.start[node], tree.end[node])
+        scale = self.grown.scale
+        if self.regression:
+            n, total, _ = votes
             votes = [(2 * total * scale + n * LEVELS) // (2 * n * LEVELS)]
         else:
-            votes = [0] * self.width
-            self.tally(self.rows, start, end, self.y, self.times, votes)
             n = sum(votes)
             total = before = 0
             for k, count in enumerate(votes):

@@ -419,6 +419,9 @@ ef_status ef_tree_grow(ef_tree *tree, int64_t insertions)
             continue;
         }
         tree->leaves++;
+        /* The race has seen some rows; all of them tell what the split has gained. */
+        if (task->splitter != EF_EXACT && (tree->left >= 0 || n > EF_EXACT_BELOW))
+            node->gain = (float)ef_gain(tree, start, middle, end);
         node->left = (uint32_t)add_node(tree, start, middle, node->depth + 1);
         node->right = (uint32_t)add_node(tree, middle, end, node->depth + 1);
         tree->wanted += demand(task, middle - start, node->depth + 1);

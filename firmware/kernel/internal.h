@@ -134,4 +134,7 @@ ef_word ef_ask(ef_tree *tree, int64_t work, int every_round);
 /* Find the split of the node with rows start .. end; returns whether there is one. */
 int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split);
 
+/* What a split of rows start .. end at `middle` gains, told by all of them. */
+double ef_gain(ef_tree *tree, int64_t start, int64_t middle, int64_t end);
+
 #endif

@@ -180,6 +180,31 @@ static double describe(ef_tree *tree, const int64_t *left, const int64_t *total,
     return gain / dn;
 }
 
+double ef_gain(ef_tree *tree, int64_t start, int64_t middle, int64_t end)
+{
+    const ef_task *task = tree->task;
+    int32_t width = task->criterion == EF_MSE ? 3 : task->width, raced = tree->width;
+    int64_t *total = tree->sums, *left = tree->sums + width;
+    double bias;
+    memset(total, 0, 2 * (size_t)width * sizeof *total);
+    for (int64_t i = start; i < end; i++) {
+        uint32_t row = tree->rows[i], label = ef_label(task, row), times = ef_times(tree, row);
+        int64_t *cells = i < middle ? left : total;
+        if (task->criterion == EF_MSE) {
+            cells[0] += times;
+            cells[1] += (int64_t)times * label;
+        } else {
+            cells[label] += times;
+        }
+    }
+    for (int32_t k = 0; k < width; k++)
+        total[k] += left[k];
+    tree->width = width;
+    double gain = describe(tree, left, total, &bias, tree->influences, tree->influences + width);
+    tree->width = raced;
+    return gain;
+}
+
 /* Sum over the rows in `cells` of the squared difference of two influences; `two` may be NULL. */
 static double scatter(const ef_tree *tree, const int64_t *cells, const int64_t *whole,
                       const double *one, const double *two)
