@@ -3,6 +3,7 @@
 Examples in documents run in their own folder.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from _pytest.doctest import DoctestItem
 
 from edgeforest.engine import present
 
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # one of scikit-learn's checks asks for it
 FIGURES = pytest.StashKey[list[str]]()
 
 

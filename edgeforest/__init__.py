@@ -1,7 +1,89 @@
 """Random forests that train on the device, under a hard budget."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from edgeforest.core_pure import Budget, Forest, Rng, Spent, Training
 from edgeforest.engine import load, train, train_steps
 
+if TYPE_CHECKING:
+    from edgeforest.combine import merge
+    from edgeforest.estimators import (
+        ExtraTreesClassifier,
+        ExtraTreesRegressor,
+        RandomForestClassifier,
+        RandomForestRegressor,
+        RandomPatchesClassifier,
+        RandomPatchesRegressor,
+    )
+    from edgeforest.explanation import Explanation, explain, export_text
+    from edgeforest.importance import Importances, permutation_importance, stability
+    from edgeforest.plots import plot_importances, plot_tree
+    from edgeforest.progress import Progress
+    from edgeforest.pruning import prune
+
 __version__ = "0.1.0"
-__all__ = ["Budget", "Forest", "Rng", "Spent", "Training", "load", "train", "train_steps"]
+__all__ = [
+    "Budget",
+    "Explanation",
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
+    "Forest",
+    "Importances",
+    "Progress",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
+    "RandomPatchesClassifier",
+    "RandomPatchesRegressor",
+    "Rng",
+    "Spent",
+    "Training",
+    "explain",
+    "export_text",
+    "load",
+    "merge",
+    "permutation_importance",
+    "plot_importances",
+    "plot_tree",
+    "prune",
+    "stability",
+    "train",
+    "train_steps",
+]
+
+# Loaded when they are asked for: what only trains on a board's budget starts at once.
+_LATER = {
+    "combine": ("merge",),
+    "estimators": (
+        "ExtraTreesClassifier",
+        "ExtraTreesRegressor",
+        "RandomForestClassifier",
+        "RandomForestRegressor",
+        "RandomPatchesClassifier",
+        "RandomPatchesRegressor",
+    ),
+    "explanation": ("Explanation", "explain", "export_text"),
+    "importance": ("Importances", "permutation_importance", "stability"),
+    "plots": ("plot_importances", "plot_tree"),
+    "progress": ("Progress",),
+    "pruning": ("prune",),
+}
+
+if not TYPE_CHECKING:  # which knows what there is without it
+
+    def __getattr__(name: str) -> Any:
+        for module, names in _LATER.items():
+            if name in names:
+                try:
+                    return getattr(import_module(f"edgeforest.{module}"), name)
+                except ModuleNotFoundError as error:
+                    if error.name != "numpy":
+                        raise
+                    raise ImportError(
+                        f"{name} needs NumPy: install it (pip install 'edgeforest[numpy]'), or "
+                        "use edgeforest.train, which needs nothing"
+                    ) from None
+        raise AttributeError(f"module 'edgeforest' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

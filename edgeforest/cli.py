@@ -360,6 +360,13 @@ def shape(forest: Any) -> str:
     return f"{count(len(forest), 'tree')}, {count(nodes, 'node')}, at most {depth(forest)} deep"
 
 
+def predicts(forest: Any) -> str:
+    """What a forest's predictions are."""
+    if forest.regression:
+        return f"numbers from {number(forest.low)} to {number(forest.low + forest.span)}"
+    return f"{count(len(forest.classes), 'class', 'classes')}: {listed(forest.classes, 20)}"
+
+
 def depth(forest: Any) -> int:
     """Splits on the longest way from a root to a leaf."""
     depths = [0] * len(forest.feature)
@@ -563,13 +570,7 @@ def inspect_command(args: argparse.Namespace) -> int:
     say("trained", f"criterion {forest.criterion}, splitter {forest.splitter}, seed {forest.seed}")
     say("spent", spent(forest))
     say("forest", shape(forest))
-    if forest.regression:
-        say("predicts", f"numbers from {number(forest.low)} to {number(forest.low + forest.span)}")
-    else:
-        say(
-            "predicts",
-            f"{count(len(forest.classes), 'class', 'classes')}: {listed(forest.classes, 20)}",
-        )
+    say("predicts", predicts(forest))
     most = 40
     lines = bars(forest.names, forest.feature_importances, most)
     wide = max(len(line) for _, line in lines)
@@ -580,6 +581,33 @@ def inspect_command(args: argparse.Namespace) -> int:
         print(f"  {line:<{wide}}  {kind}")
     if len(forest.names) > most:
         print(f"  and {len(forest.names) - most:,} more")
+    return 0
+
+
+def merge_command(args: argparse.Namespace) -> int:
+    """Join models into one."""
+    from edgeforest.combine import merge  # the other commands start without it
+
+    refuse_output(args.out, *args.models)
+    forests = [load_model(path) for path in args.models]
+    for path, forest in zip(args.models, forests, strict=True):
+        say("read", f"{path}: {shape(forest)}", wrap=False)
+    limits = {"max_trees": args.max_trees}
+    try:
+        if args.max_bytes is not None:
+            limits["max_bytes"] = args.max_bytes - 1  # a file ends with a newline
+            need = len(merge(forests, args.weights, max_trees=1).to_json().encode()) + 1
+            if need > args.max_bytes:
+                raise Problem(f"one tree needs --max-bytes {need}, got {args.max_bytes}; give more")
+        joined = merge(forests, args.weights, **limits)
+    except ValueError as error:
+        text = re.sub(r"\bforest (\d+)", lambda at: args.models[int(at[1])], str(error))
+        raise Problem(text) from None
+    given = sum(len(forest) for forest in forests)
+    left_out = given - len(joined)
+    say("forest", shape(joined) + (f" ({count(left_out, 'tree')} left out)" if left_out else ""))
+    say("predicts", predicts(joined))
+    save(joined, args.out)
     return 0
 
 
@@ -739,12 +767,24 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def weights(text: str) -> list[float]:
+    """Numbers of at least 0 with commas between them."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = [-1.0]
+    if not all(0 <= value < float("inf") for value in values):
+        raise argparse.ArgumentTypeError(f"must be numbers such as 1,2.5 or 0,1, got {text!r}")
+    return values
+
+
 EXAMPLES = """\
 examples:
   edgeforest demo
   edgeforest train log.csv --target activity --budget 2M --out model.json
   edgeforest predict model.json new.csv --out predictions.csv
   edgeforest inspect model.json
+  edgeforest merge kitchen.json cellar.json --out house.json
   edgeforest engines
 """
 
@@ -768,6 +808,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_train(commands)
     add_predict(commands)
     add_inspect(commands)
+    add_merge(commands)
     add_demo(commands)
     add_command(
         commands,
@@ -928,6 +969,35 @@ def add_inspect(commands: Any) -> None:
         commands, "inspect", inspect_command, "say what a model is and what it was trained with"
     )
     parser.add_argument("model", help="a model that train wrote")
+
+
+def add_merge(commands: Any) -> None:
+    """The command `merge`."""
+    parser = add_command(
+        commands,
+        "merge",
+        merge_command,
+        "join models that were trained apart into one",
+        "It predicts as all of them together. Their features must be the same; classes and "
+        "categories may differ.",
+    )
+    parser.add_argument("models", nargs="+", metavar="model", help="a model that train wrote")
+    parser.add_argument(
+        "--out", required=True, metavar="FILE", help="where to write the model, as JSON"
+    )
+    parser.add_argument(
+        "--weights",
+        type=weights,
+        metavar="A,B",
+        help="the say of each model, such as 1,2 (every tree counts alike)",
+    )
+    limits = parser.add_argument_group(
+        "limits", "trees are taken from the models in turn, as many as fit"
+    )
+    limits.add_argument("--max-trees", type=amount, metavar="N", help="at most N trees")
+    limits.add_argument(
+        "--max-bytes", type=amount, metavar="N", help="a file of at most N bytes, such as 64k"
+    )
 
 
 def add_demo(commands: Any) -> None:

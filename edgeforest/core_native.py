@@ -160,16 +160,25 @@ class Training(core_pure.Training):
             columns.last(f, len(self.categories[f]), len(self.categories[f]))
             columns.buffers.append(codes)
 
+    def _read_categories(self, f: int, values: Any) -> Any:
+        values = list(values)  # the same objects each time: NaN is not found by its value
+        try:  # each value once
+            distinct = list(set(values))
+            codes, bounds = super()._read_categories(f, distinct)
+        except (TypeError, ValueError):  # one by one, to say where
+            return super()._read_categories(f, values)
+        code = dict(zip(distinct, codes, strict=True))
+        return bytearray([code[v] for v in values]), bounds
+
     def _find_columns(self, columns: _Columns, numbers: list[int]) -> bool:
         """Look whether the kernel can read X where it lies."""
         X, by_column = self._given
         view = _view(X)
         if by_column and (view is None or view.ndim != 2):
-            views = [_view(x) for x in X]
-            if not all(v is not None and v.ndim == 1 for v in views):
+            views = {f: _view(X[f]) for f in numbers}
+            if not all(v is not None and v.ndim == 1 for v in views.values()):
                 return False
-            for f in numbers:
-                view = views[f]
+            for f, view in views.items():
                 assert view is not None
                 assert view.strides is not None
                 columns.place(f, len(columns.buffers), 0, view.strides[0], self._kind(view))
@@ -465,6 +474,11 @@ class Forest(core_pure.Forest):
         self.right, self.threshold = parts
         del self.cut
         self._packed: Any = None
+
+    def __reduce__(self) -> Any:
+        from edgeforest.engine import pack
+
+        return pack(self)
 
     def __getattr__(self, name: str) -> Any:
         if name != "cut":

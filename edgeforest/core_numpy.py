@@ -817,6 +817,11 @@ class NumpyForest(core_pure.Forest):
         cut = np.maximum(-MASK, np.where(cut < MASK, cut, MASK))
         self.cut = array("i", np.floor(cut).astype(np.int32).tobytes())
 
+    def __reduce__(self):
+        from edgeforest.engine import pack
+
+        return pack(self)
+
     def _votes(self, rows):
         if _is_numeric(rows) and rows.ndim == 2 and rows.shape[1] == self.n_features:
             if not self.all_numbers:

@@ -200,7 +200,12 @@ class Budget:
 
 
 class Spent:
-    """What a training has cost so far."""
+    """What a training has cost so far: insertions, rows read, rounds, seconds.
+
+    >>> forest = train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], budget=500)
+    >>> forest.spent.insertions <= 500
+    True
+    """
 
     def __init__(self, insertions=0, rows_read=0, rounds=0, seconds=0.0):
         self.insertions = insertions
@@ -1745,6 +1750,10 @@ class Forest:
     Node i of `feature` is LEAF, or a feature with its flags; its left child is i + 1, its right
     child right[i]; of a leaf, right[i] is the place of its votes. Numbers go left if they are at
     most the threshold, both as float32.
+
+    >>> forest = train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], n_trees=4)
+    >>> len(forest), forest.classes, forest.predict([[1], [5]]), forest.feature_importances
+    (4, [False, True], [False, True], [1.0])
     """
 
     def __init__(self):

@@ -14,6 +14,7 @@ True
 
 from __future__ import annotations
 
+import copyreg
 import os
 import warnings
 from importlib import import_module
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # names that only the stub has
 
     from edgeforest.core_pure import (
         Budget,
+        Spent,
         _ClassWeight,
         _Criterion,
         _Kind,
@@ -211,6 +213,10 @@ def train(
     >>> train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)]).predict([[1], [5]])
     [False, True]
     """
+    if hasattr(X, "names") and hasattr(X, "read"):  # a source, and the name of its target
+        from edgeforest.streaming import train_source
+
+        return train_source(X, y, engine=engine, n_jobs=n_jobs, **options)  # type: ignore[arg-type]
     training = train_steps(X, y, engine=engine, n_jobs=n_jobs, **options)
     for _ in training:
         pass
@@ -245,6 +251,27 @@ def load(source: str | bytes | bytearray | PathLike[str] | _Readable) -> Forest:
     forest: Forest = core_pure.load(source, pick().Forest)
     return forest
 
+
+def revive(text: str, spent: Spent, engine: str | None) -> Forest:
+    """A forest from its pickle: any engine opens what another one has packed."""
+    forest = load(text)
+    forest.spent = spent
+    forest.engine = engine
+    return forest
+
+
+def pack(forest: Forest) -> tuple[Any, ...]:
+    """What a pickle keeps of a forest.
+
+    >>> import pickle
+    >>> forest = train([[1], [2]], ["a", "b"], seed=1)
+    >>> pickle.loads(pickle.dumps(forest)).to_json() == forest.to_json()
+    True
+    """
+    return revive, (forest.to_json(), forest.spent, forest.engine)
+
+
+copyreg.pickle(Forest, pack)  # those of the other engines say so themselves
 
 if not TYPE_CHECKING:  # which knows what there is without it
 

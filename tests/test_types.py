@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from edgeforest import Budget, Training, core_pure, load, train
 
 CODE = Path(core_pure.__file__)
 STUB = CODE.with_suffix(".pyi")
+PACKAGE = CODE.parent
 POSITIONAL = "positional"
 KEYWORD = "keyword only"
 
@@ -214,12 +217,57 @@ def test_attributes_of_a_forest_are_all_in_the_stub(stub):
     assert set(said) == {name for name in vars(forest) if is_public(name)}
 
 
-def test_the_package_exports_what_the_stub_has(stub):
+def test_the_package_exports_what_it_says_it_does(stub):
     known = {*definitions(stub.body, ast.FunctionDef), *definitions(stub.body, ast.ClassDef)}
-    assert set(edgeforest.__all__) <= known
+    assert sorted(edgeforest.__all__) == edgeforest.__all__
     for name in edgeforest.__all__:
-        if name not in ("load", "train", "train_steps"):  # those pick an engine first
-            assert getattr(edgeforest, name) is getattr(core_pure, name)
+        found = getattr(edgeforest, name)
+        assert callable(found), name
+        if name in known and name not in ("load", "train", "train_steps"):  # those pick an engine
+            assert found is getattr(core_pure, name)
+    assert set(edgeforest.__all__) <= set(dir(edgeforest))
+    with pytest.raises(AttributeError, match="'forest'"):
+        _ = edgeforest.forest
+
+
+PROGRAM = """
+from typing import Any
+
+import edgeforest
+from edgeforest import Budget, Forest, Progress, RandomForestClassifier
+
+
+def look(progress: Progress) -> bool:
+    return progress.trees > 3 and progress.spent.insertions > 100
+
+
+model = RandomForestClassifier(10, budget=Budget(seconds=1), callback=look, max_features="log2")
+forest: Forest = model.fit([[1.0], [2.0]], ["a", "b"]).forest_
+same: RandomForestClassifier = edgeforest.prune(model, [[1.0]], ["a"], max_trees=1)
+joined: Forest = edgeforest.merge([forest, model], weights=[1, 2.5])
+agreed: float = edgeforest.stability([[1, 0], [0, 1]])
+text: str = edgeforest.export_text(joined) + str(edgeforest.explain(model, {"x0": 1.0}))
+share: Any = model.predict_proba([[1.0]])[0, 0]
+for tree in model.estimators_[1:]:
+    depth: int = tree.get_depth()
+model.budget = "much"
+"""
+
+
+def test_strict_type_checking_finds_nothing_but_the_mistake(tmp_path):
+    """In the package, and in a program that uses it and has one mistake."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), PACKAGE, program],
+        capture_output=True,
+        text=True,
+        cwd=PACKAGE.parent,  # where pyproject.toml is
+    )
+    complaints = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert len(complaints) == 1, done.stdout + done.stderr
+    assert '"str"' in complaints[0]
+    assert complaints[0].rpartition("program.py:")[2].startswith(f"{PROGRAM.count(chr(10))}:")
 
 
 def test_the_package_says_that_it_is_typed():

@@ -1,0 +1,442 @@
+"""Join forests into one, and keep some trees of a forest.
+
+Devices that each saw some of the rows train a forest of their own; the joined forest predicts as
+all of them together. Nothing but the models is needed, neither the rows nor NumPy.
+
+>>> from edgeforest import train
+>>> rows = [[i % 7, i % 3] for i in range(60)]
+>>> low = train(rows[:30], ["low" if a < 3 else "mid" for a, _ in rows[:30]], n_trees=3)
+>>> high = train(rows[30:], ["mid" if a < 5 else "high" for a, _ in rows[30:]], n_trees=3)
+>>> both = merge([low, high])
+>>> both.classes, len(both), both.predict([[0, 0], [3, 0], [6, 0]])
+(['high', 'low', 'mid'], 6, ['low', 'mid', 'high'])
+>>> keep(both, [0, 1, 2]).predict([0, 0])
+'low'
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from edgeforest import core_pure, engine
+from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, LEVELS, MASK, Forest, Spent
+
+SUM = 16777215  # the largest sum of votes: exact in float32
+HALF = Fraction(1, 2)
+
+_Codes: TypeAlias = dict[int, dict[float, float]]  # by feature, from an old code to the new one
+_Change: TypeAlias = "Callable[[array[int]], array[int]]"  # from votes of a leaf to the new ones
+_Turns: TypeAlias = list[tuple[int, int]]  # trees in the order in which they are taken: tree, part
+_checks: Any = core_pure  # whose stub has only what is public
+
+
+def keep(forest: Forest, trees: Iterable[int]) -> Forest:
+    """A forest of some of the trees, named by their places, in the order given.
+
+    All else stays as it is, the importances too. Trees of a regression that was merged with
+    weights, or of unlike forests, are right only together.
+
+    >>> from edgeforest import train
+    >>> forest = train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], n_trees=5)
+    >>> one = keep(forest, [3])
+    >>> len(one), one.predict([5])
+    (1, True)
+    >>> keep(forest, [5])
+    Traceback (most recent call last):
+    ValueError: a tree's place must be from 0 to 4, got 5
+    """
+    forest = _forest(forest, "forest")
+    kept = like(forest)
+    last = len(forest) - 1
+    places = [_checks._between("a tree's place", t, 0, last) for t in _list(trees, "places")]
+    if not places or len(set(places)) < len(places):
+        raise ValueError(f"trees must be at least one place, each of them once, got {places}")
+    for t in places:
+        _add(kept, forest, t, {}, None)
+    kept.prepare()
+    return kept
+
+
+def merge(
+    forests: Iterable[Any],
+    weights: Iterable[float] | None = None,
+    max_trees: int | None = None,
+    max_bytes: int | None = None,
+) -> Forest:
+    """A forest of the trees of several forests, or of estimators: it predicts as their mean.
+
+    `weights` are the say of each forest; without them every tree counts alike. `max_trees` and
+    `max_bytes` (of the model as JSON) limit the result: trees are taken from the forests in turn,
+    as many as fit. Features must be the same; classes and categories may differ. Mostly those
+    forests decide about a class that know it. A category that a forest has not met was missing to
+    its trees; now it is one that equals none of theirs.
+
+    >>> from edgeforest import train
+    >>> rows, labels = [[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)]
+    >>> parts = [train(rows, labels, n_trees=4, seed=seed) for seed in (1, 2)]
+    >>> len(merge(parts)), len(merge(parts, weights=[2, 1], max_trees=5))
+    (8, 5)
+    >>> merge([parts[0], train([[1, 2]], [True])])
+    Traceback (most recent call last):
+    ValueError: forest 1 has 2 features, forest 0 has 1
+    """
+    parts = [_Part(_forest(f, f"forest {n}")) for n, f in enumerate(_list(forests, "forests"))]
+    if not parts:
+        raise ValueError("there are no forests to merge; give at least one")
+    _read_weights(parts, weights)
+    head = _head(parts)
+    turns = sorted(
+        (t, n) for n, p in enumerate(parts) if p.weight != 0 for t in range(len(p.forest))
+    )
+    if max_trees is not None:
+        turns = turns[: _checks._between("max_trees", max_trees, 1, MASK)]
+    if max_bytes is not None:
+        limit = _checks._between("max_bytes", max_bytes, 1, MASK)
+        turns = turns[: _fitting(head, parts, turns, limit)]
+    _share(head, parts, turns)
+    before = upto = Fraction(0)
+    for part in parts:
+        codes = _codes(part.forest, head)
+        for t in range(part.count):
+            upto += part.share * head.scale
+            scale = round(upto) - round(before)  # a tree's own, so that they add up
+            before = upto
+            _add(head, part.forest, t, codes, _change(part, head, scale))
+    head.prepare()
+    return head
+
+
+class _Part:
+    """One of the forests, and what becomes of it."""
+
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+        self.weight: Fraction | None = None
+        self.count = 0  # of its trees that are taken
+        self.share = Fraction(0)  # the say of each of them: on average 1
+        self.lifts: list[float] = []  # by what its votes for each class are multiplied
+        # The largest vote is a multiple of the scale if this was merged of unlike forests.
+        self.peak = max(Fraction(1), Fraction(max(forest.votes), forest.scale))
+
+    def like(self, head: Forest) -> bool:
+        """Whether a vote means the same."""
+        return (self.forest.low, self.forest.span) == (head.low, head.span)
+
+
+def _head(parts: list[_Part]) -> Forest:
+    """A forest without trees yet, that has what the parts have in common."""
+    given = [part.forest for part in parts]
+    first = given[0]
+    head = like(first)
+    _refuse_other_features(given)
+    if head.classes is not None:
+        head.classes = _union([forest.classes for forest in given], "classes of the forests")
+    for f, kinds in enumerate(head.categories):
+        if kinds is not None:
+            what = f"categories of feature {first.names[f]!r}"
+            head.categories[f] = _union([forest.categories[f] for forest in given], what)
+    if not all(part.like(head) for part in parts):
+        head.low = min(forest.low for forest in given)
+        span = max(forest.low + forest.span for forest in given) - head.low
+        if span > HUGE:
+            raise ValueError("targets of the forests must span less than 3.4e38; scale them down")
+        head.span = array("f", [span])[0]  # as a model file holds it
+    fields = ("insertions", "rows_read", "rounds", "seconds")
+    head.spent = Spent(*[sum(getattr(f.spent, name) for f in given) for name in fields])
+    limits = [forest.limit for forest in given if forest.limit is not None]
+    head.limit = sum(limits) if len(limits) == len(given) else None
+    return head
+
+
+def _share(head: Forest, parts: list[_Part], turns: _Turns) -> None:
+    """Share the say out among the trees that are taken; set what depends on it."""
+    for part in parts:
+        part.count = 0
+    for _, n in turns:
+        parts[n].count += 1
+    parts = [part for part in parts if part.count]
+    says = [Fraction(part.count) if part.weight is None else part.weight for part in parts]
+    for part, say in zip(parts, says, strict=True):
+        part.share = say / part.count * len(turns) / sum(says)
+    _lift(parts)
+    head.scale = _scale(head, parts)
+    # Forests that were never split have nothing to say about features.
+    split = [part for part in parts if any(part.forest.importances)]
+    whole = sum(part.share * part.count for part in split) or Fraction(1)
+    head.importances = [
+        int(sum(p.share * p.count * p.forest.importances[f] for p in split) / whole + HALF)
+        for f in range(len(head.names))
+    ]
+
+
+def _lift(parts: list[_Part]) -> None:
+    """Multiply votes for a class that not all know: who does not know it must not drown it.
+
+    The say about a class is averaged over the forests that know it, and a quarter of one more that
+    gives it nothing: the mistakes of one forest about a class that it alone knows would be heard
+    too loudly otherwise. And who knows few classes, among which to share the votes, seems surer of
+    each: the fourth root makes up for it. Both were chosen by trial on digits, MNIST and weather;
+    benchmarks/merge_quarters.py compares them with simpler means.
+    """
+
+    def doubt(forests: int) -> Fraction:
+        return 1 + Fraction(1, 4 * forests)
+
+    whole = sum(part.share * part.count for part in parts)
+    known: dict[Any, list[Fraction]] = {}
+    for part in parts:
+        for label in part.forest.classes or ():
+            known.setdefault(label, []).append(part.share * part.count)
+    lift = {
+        label: float(min(HUGE, whole / sum(says) * doubt(len(parts)) / doubt(len(says))))
+        for label, says in known.items()
+    }
+    most = max(part.forest.n_votes for part in parts)
+    for part in parts:
+        unsure = math.sqrt(math.sqrt(part.forest.n_votes / most))
+        part.lifts = [unsure * lift[label] for label in part.forest.classes or ()] or [1.0]
+
+
+def _scale(head: Forest, parts: list[_Part]) -> int:
+    """The votes of an average tree: as many as numbers of 16 bits and exact sums hold."""
+    trees = sum(part.count for part in parts)
+    peaks = [part.share * part.peak * Fraction(max(part.lifts)) for part in parts]
+    total = sum(peak * part.count for peak, part in zip(peaks, parts, strict=True))
+    scale = parts[0].forest.scale
+    lifted = any(set(part.lifts) != {1.0} for part in parts)
+    alike = all(p.like(head) and p.forest.scale == scale and p.share == 1 for p in parts)
+    if alike and not lifted and scale * total <= SUM:
+        return scale  # votes are copied as they are
+    slack = 1 if lifted or any(part.peak > 1 for part in parts) else 0  # for rounding up
+    scale = int(min(LEVELS, (LEVELS - slack) / max(peaks), (SUM - slack * trees) / total))
+    if scale < 1:
+        raise ValueError(
+            f"the say of {trees} trees differs too much for votes of 16 bits; give max_trees, or "
+            "weights that are more alike"
+        )
+    return scale
+
+
+def _fitting(head: Forest, parts: list[_Part], turns: _Turns, limit: int) -> int:
+    """How many of these trees make a model of at most `limit` bytes."""
+    width = 1 if head.classes is None else len(head.classes)
+    sizes = [(0, 0)]  # nodes and votes of the first trees
+    for t, n in turns:
+        start, end = _extent(parts[n].forest, t)
+        votes = width * len(_places(parts[n].forest, start, end))
+        sizes.append((sizes[-1][0] + end - start, sizes[-1][1] + votes))
+
+    def size(trees: int) -> int:
+        model = like(head)
+        _share(model, parts, turns[:trees])
+        nodes, votes = sizes[trees]
+        model.roots = array("I", [0]) * trees  # the size does not depend on what they hold
+        model.feature = model.right = array("H", [0]) * nodes
+        model.threshold = array("f", [0.0]) * nodes
+        model.votes = array("H", [0]) * votes
+        return len(model.to_json().encode())
+
+    if size(1) > limit:
+        raise ValueError(f"one tree needs max_bytes of {size(1)}, got {limit}; give more")
+    fits, over = 1, len(turns) + 1
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        fits, over = (middle, over) if size(middle) <= limit else (fits, middle)
+    return fits
+
+
+def _codes(forest: Forest, head: Forest) -> _Codes:
+    """The joint codes of a forest's categories, where they differ."""
+    codes: _Codes = {}
+    for f, (old, new) in enumerate(zip(forest.categories, head.categories, strict=True)):
+        if old is not None and new is not None and old != new:
+            codes[f] = {c + 1.0: new.index(kind) + 1.0 for c, kind in enumerate(old)}
+    return codes
+
+
+def _change(part: _Part, head: Forest, scale: float) -> _Change | None:
+    """What turns votes of a part into those of the joint forest; None if they stay as they are."""
+    forest = part.forest
+    if set(part.lifts) != {1.0}:  # then nothing has to add up, and need not be rounded twice
+        scale = float(part.share * head.scale)
+    per = [scale * lift / forest.scale for lift in part.lifts]
+    if forest.classes == head.classes and part.like(head) and set(per) == {1.0}:
+        return None
+    if forest.classes is None or head.classes is None:
+        span = head.span or 1.0
+        low = 0.5 if part.like(head) else (forest.low - head.low) / span * scale + 0.5
+        factor = per[0] if part.like(head) else forest.span / span * per[0]
+        # A tree that is appended may say what lies beyond the range.
+        return lambda votes: array("H", [max(0, min(LEVELS, int(factor * votes[0] + low)))])
+    place = {label: k for k, label in enumerate(head.classes)}
+    places = [place[label] for label in forest.classes]
+    width = len(place)
+
+    def change(votes: array[int]) -> array[int]:
+        out = array("H", bytes(2 * width))
+        upto = 0.0
+        before = 0
+        for k, factor, vote in zip(places, per, votes, strict=True):
+            upto += factor * vote
+            out[k] = int(upto + 0.5) - before  # so that they add up
+            before += out[k]
+        return out
+
+    return change
+
+
+def like(forest: Forest) -> Forest:
+    """A forest of the engine in use, without trees, with the same header."""
+    like: Forest = engine.pick().Forest()
+    for _, name in core_pure.HEADER:
+        value = getattr(forest, name)
+        setattr(like, name, list(value) if isinstance(value, list) else value)
+    for name in ("low", "span", "engine", "spent"):
+        setattr(like, name, getattr(forest, name))
+    return like
+
+
+def _add(forest: Forest, source: Forest, t: int, codes: _Codes, change: _Change | None) -> None:
+    """Append tree t of `source`; categories get these codes, votes are changed."""
+    start, end = _extent(source, t)
+    here = len(forest.feature)
+    width = 1 if forest.classes is None else len(forest.classes)
+    if here + end - start > 65535 and forest.right.typecode == "H":
+        forest.right = array("I", forest.right)
+    places = _places(source, start, end)
+    new = {place: i for i, place in enumerate(places, len(forest.votes) // width)}
+    forest.roots.append(here)
+    forest.feature.extend(source.feature[start:end])
+    forest.threshold.extend(source.threshold[start:end])
+    for i in range(start, end):
+        feature, right = source.feature[i], source.right[i]
+        forest.right.append(new[right] if feature == LEAF else right - start + here)
+        if codes and feature != LEAF and feature & EQUAL and feature & FEATURE in codes:
+            code = codes[feature & FEATURE].get(source.threshold[i], 0.0)  # 0 equals nothing
+            forest.threshold[here + i - start] = code
+    for place in places:
+        votes = source.votes[place * source.n_votes : (place + 1) * source.n_votes]
+        forest.votes.extend(change(votes) if change else votes)
+
+
+def _extent(forest: Forest, t: int) -> tuple[int, int]:
+    """From the root of a tree to the node after its last, which is the farthest right child."""
+    node = last = forest.roots[t]
+    while node <= last:
+        if forest.feature[node] != LEAF:
+            last = max(last, forest.right[node])
+        node += 1
+    return forest.roots[t], node
+
+
+def _places(forest: Forest, start: int, end: int) -> list[int]:
+    """The places of the votes that the leaves among these nodes use."""
+    return sorted({forest.right[i] for i in range(start, end) if forest.feature[i] == LEAF})
+
+
+def append(forest: Forest, tree: Forest) -> None:
+    """Add the trees of a forest to another one, in place: the other one's range and scale hold.
+
+    Classes and categories that are new to it are added. Nobody is lifted: these are trees of one
+    training, and those that did not meet a class did not meet it by chance.
+
+    >>> from edgeforest import train
+    >>> forest = train([[1], [2]] * 9, ["a", "b"] * 9, n_trees=2)
+    >>> append(forest, train([[2], [3]] * 9, ["b", "c"] * 9, n_trees=2))
+    >>> len(forest), forest.classes
+    (4, ['a', 'b', 'c'])
+    """
+    _refuse_other_features([forest, tree])
+    if forest.classes is not None:
+        known = forest.classes
+        forest.classes = _union([known, tree.classes], "classes")
+        if forest.classes != known:
+            places = [forest.classes.index(label) for label in known]
+            forest.votes = _wider(forest.votes, places, len(forest.classes))
+    for f, kinds in enumerate(forest.categories):
+        if kinds is None or kinds == tree.categories[f]:
+            continue
+        new = forest.categories[f] = _union([kinds, tree.categories[f]], "categories")
+        code = {c + 1.0: new.index(kind) + 1.0 for c, kind in enumerate(kinds)}
+        for i, feature in enumerate(forest.feature):
+            if feature != LEAF and feature & EQUAL and feature & FEATURE == f:
+                forest.threshold[i] = code.get(forest.threshold[i], 0.0)
+    part = _Part(tree)
+    part.lifts = [1.0] * tree.n_votes
+    codes, change = _codes(tree, forest), _change(part, forest, forest.scale)
+    for t in range(len(tree)):
+        _add(forest, tree, t, codes, change)
+    forest.prepare()
+
+
+def _wider(votes: array[int], places: list[int], width: int) -> array[int]:
+    """Votes with room for classes that got none."""
+    out = array("H", bytes(2 * width * (len(votes) // len(places))))
+    for k, place in enumerate(places):
+        out[place::width] = votes[k :: len(places)]
+    return out
+
+
+# ---- Reading what the user gave ---------------------------------------------------------------
+
+
+def _list(given: Any, what: str) -> list[Any]:
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        raise TypeError(f"give a list of {what}, got {type(given).__name__}")
+    return list(given)
+
+
+def _forest(given: Any, what: str) -> Forest:
+    found = getattr(given, "forest_", given)
+    if not isinstance(found, Forest):
+        got = type(given).__name__
+        raise TypeError(f"{what} must be a Forest or a fitted estimator, got {got}")
+    if not len(found):
+        raise ValueError(f"{what} has no trees; train it first")
+    return found
+
+
+def _read_weights(parts: list[_Part], weights: Iterable[float] | None) -> None:
+    if weights is None:
+        return
+    values = [_checks._between("a weight", v, 0.0, HUGE) for v in _list(weights, "weights")]
+    if len(values) != len(parts):
+        raise ValueError(f"give a weight for each of {len(parts)} forests, got {len(values)}")
+    if not any(values):
+        raise ValueError("weights must not all be 0; leave them out to count every tree alike")
+    for part, value in zip(parts, values, strict=True):
+        part.weight = Fraction(value)
+
+
+def _refuse_other_features(given: list[Forest]) -> None:
+    first = given[0]
+    for n, forest in enumerate(given):
+        both = forest, first
+        if forest.regression != first.regression:
+            this, other = ("regression" if f.regression else "classification" for f in both)
+            raise ValueError(f"forest {n} is for {this}, forest 0 for {other}")
+        if len(forest.names) != len(first.names):
+            this, other = (str(len(f.names)) for f in both)
+            raise ValueError(f"forest {n} has {this} features, forest 0 has {other}")
+        for f, name in enumerate(first.names):
+            if forest.names[f] != name:
+                this = repr(forest.names[f])
+                raise ValueError(f"feature {f} is {this} in forest {n}, {name!r} in forest 0")
+            this, other = ("number" if b.categories[f] is None else "category" for b in both)
+            if this != other:
+                raise ValueError(
+                    f"feature {name!r} is a {this} in forest {n}, a {other} in forest 0"
+                )
+
+
+def _union(lists: list[list[Any] | None], what: str) -> list[Any]:
+    """All labels, sorted; if they are the same everywhere, as they are."""
+    if all(one == other for one, other in pairwise(lists)):
+        return list(lists[0] or ())
+    found: list[Any] = _checks._sorted_set([v for labels in lists for v in labels or ()], what)
+    return found

@@ -1,0 +1,160 @@
+"""Out of bag: which rows a tree did not draw, and what the trees that never saw a row say of it.
+
+What a tree draws is told by the seed and the tree's number alone, so nothing has to be kept while
+it grows: it is drawn again when it is asked for.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgeforest import core_numpy as untyped
+from edgeforest.core_pure import LEAF, Rng
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from edgeforest.core_pure import Forest
+    from edgeforest.inputs import Array
+
+BLOCK = 4096  # rows at once
+core_numpy: Any = untyped  # it also runs on boards, which know no types
+
+
+class Draws:
+    """What the trees of one training drew."""
+
+    def __init__(self, training: Any, data: int) -> None:
+        self.data = data  # `fingerprint` of the rows
+        self.n = training.n
+        self.seed = training.seed
+        self.patch = training.patch
+        self.weights = training.weights
+        self.bootstrap = bool(training.bootstrap)
+        self.sample_size = training.sample_size
+
+    def leaves_out(self) -> bool:
+        """Whether a tree leaves rows out."""
+        pool = self.n if self.patch is None else len(self.patch)
+        return self.bootstrap or pool < self.n or self.sample_size < pool
+
+    def outside(self, number: int) -> NDArray[np.bool_]:
+        """Of each row, whether the tree of that number did not draw it."""
+        pool = self.n if self.patch is None else len(self.patch)
+        short = self.bootstrap or self.weights is not None
+        rows = np.empty(self.sample_size if short else pool, np.int64)
+        core_numpy.draw(self, Rng(self.seed, number + 1), rows)
+        outside = np.ones(self.n, np.bool_)
+        outside[rows[: self.sample_size]] = False
+        return outside
+
+
+def fingerprint(X: Any, y: Array) -> int:
+    """A number that tells whether rows and labels are those that were trained with."""
+    crc = zlib.crc32(np.ascontiguousarray(y).tobytes())
+    some = np.linspace(0, len(y) - 1, min(len(y), 64)).astype(np.intp)
+    for column in X if isinstance(X, list) else [X]:
+        if isinstance(column, list):
+            part = repr([column[i] for i in some]).encode()
+        else:
+            part = np.ascontiguousarray(column[some], np.float32).tobytes()
+        crc = zlib.crc32(part, crc)
+    return crc
+
+
+def some(n: int, most: int, seed: int) -> NDArray[np.intp]:
+    """Numbers of at most so many rows, drawn at random."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def leaves(forest: Forest, X: Array) -> NDArray[np.intp]:
+    """The leaf of each tree that each row reaches, (trees, rows): places among all nodes."""
+    if hasattr(forest, "leaves"):  # the native engine
+        found = np.frombuffer(forest.leaves(X, encoded=True), np.uint32)
+        return found.reshape(len(forest), -1).astype(np.intp)
+    parts = [
+        core_numpy.leaves(forest, X[at : at + BLOCK].astype(np.float32))
+        for at in range(0, len(X), BLOCK)
+    ]
+    whole: NDArray[np.intp] = np.concatenate(parts, axis=1)
+    return whole
+
+
+def sums(forest: Forest, X: Array) -> NDArray[np.int64]:
+    """The summed votes of each row, (rows, classes)."""
+    if hasattr(forest, "sums"):  # the native engine
+        found = np.frombuffer(forest.sums(X, encoded=True)[1], np.uint32)
+        return found.reshape(-1, forest.n_votes).astype(np.int64)
+    parts = [
+        core_numpy.vote(forest, X[at : at + BLOCK].astype(np.float32))
+        for at in range(0, len(X), BLOCK)
+    ]
+    whole: NDArray[np.int64] = np.concatenate(parts)
+    return whole
+
+
+def votes(forest: Forest) -> NDArray[np.int64]:
+    """What each node says if it is a leaf, (nodes, classes)."""
+    table = np.asarray(forest.votes, np.int64).reshape(-1, forest.n_votes)
+    feature = np.asarray(forest.feature)
+    place = np.where(feature == LEAF, np.asarray(forest.right, np.intp), 0)
+    return table[place]
+
+
+def values(forest: Forest, totals: Array, trees: Any) -> NDArray[np.float64]:
+    """The predictions of a regression from votes summed over that many trees."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: NDArray[np.float64] = totals / (forest.scale * np.asarray(trees, np.float64))
+    return forest.low + forest.span * found
+
+
+class OutOfBag:
+    """The votes that rows get from trees that did not draw them, added up tree by tree."""
+
+    def __init__(self, X: Array, y: Array, n_votes: int) -> None:
+        self.X = X
+        self.y = y
+        self.totals = np.zeros((len(y), n_votes), np.int64)
+        self.trees = np.zeros(len(y), np.int64)
+
+    def add(self, forest: Forest, outside: list[NDArray[np.bool_]]) -> None:
+        """Add the trees of a forest, of which each has the rows that it did not draw."""
+        table = votes(forest)
+        for at in range(0, len(self.y), BLOCK):
+            part = slice(at, at + BLOCK)
+            for leaf, free in zip(leaves(forest, self.X[part]), outside, strict=True):
+                self.totals[part] += table[leaf] * free[part, None]
+                self.trees[part] += free[part]
+
+    def answer(self, forest: Forest) -> NDArray[np.float64]:
+        """Shares of the classes (rows, classes) or values (rows); NaN where all trees drew a row."""
+        if forest.regression:
+            return values(forest, self.totals[:, 0], self.trees)
+        with np.errstate(invalid="ignore"):
+            shares: NDArray[np.float64] = self.totals / self.totals.sum(axis=1, keepdims=True)
+        return shares
+
+    def score(self, forest: Forest) -> float:
+        """Accuracy, or R squared, of the rows that some tree did not draw."""
+        known = self.trees > 0
+        answer, y = self.answer(forest)[known], self.y[known]
+        if not forest.regression:
+            return float(np.mean(answer.argmax(axis=1) == y)) if len(y) else float("nan")
+        return r_squared(y, answer)
+
+
+def r_squared(y: Array, answer: Array, weights: Array | None = None) -> float:
+    """The share of the targets' variance that the answers explain, as scikit-learn counts it."""
+    if len(y) < 2:
+        return float("nan")
+    w = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
+    left = float((w * (y - answer) ** 2).sum())
+    whole = float((w * (y - np.average(y, weights=w)) ** 2).sum())
+    if whole == 0:
+        return 1.0 if left == 0 else 0.0
+    return 1.0 - left / whole

@@ -1,0 +1,113 @@
+"""Prune a forest: drop the trees that cost least."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from edgeforest import inputs, oob
+from edgeforest.combine import keep
+from edgeforest.core_pure import Forest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from edgeforest.inputs import Array
+
+Model = TypeVar("Model")
+ROWS = 2048  # rows that tell what a tree is worth
+
+
+def prune(
+    model: Model, X: Any, y: Any, *, max_bytes: int | None = None, max_trees: int | None = None
+) -> Model:
+    """A smaller forest, or estimator: drop the trees that cost least until it fits.
+
+    `max_bytes` is the size of the model as JSON. One tree after another goes, each time that
+    without which the rows X are predicted best (by the squared error of class shares, or of
+    values). Of an estimator and the rows that it was trained with, each row counts only the trees
+    that did not draw it. A forest has forgotten its draws: give it rows that it has not seen.
+
+    >>> import edgeforest
+    >>> X, y = [[i % 9, i % 7] for i in range(200)], [i % 9 > 4 for i in range(200)]
+    >>> forest = edgeforest.train(X[:150], y[:150], n_trees=20)
+    >>> small = edgeforest.prune(forest, X[150:], y[150:], max_bytes=1500)
+    >>> len(small) < 20, len(small.to_json()) <= 1500
+    (True, True)
+    """
+    small: Any
+    if isinstance(model, Forest):
+        small = keep(model, choose(model, X, y, max_bytes, max_trees))
+    elif hasattr(model, "prune"):
+        small = copy(model)
+        small.prune(X, y, max_bytes=max_bytes, max_trees=max_trees)
+    else:
+        raise TypeError(f"prune takes a forest or an estimator, got {model!r}")
+    found: Model = small
+    return found
+
+
+def choose(model: Any, X: Any, y: Any, max_bytes: int | None, max_trees: int | None) -> list[int]:
+    """The places of the trees to keep."""
+    if max_bytes is None and max_trees is None:
+        raise ValueError("say how small the forest has to be: max_bytes or max_trees")
+    for name, value in (("max_bytes", max_bytes), ("max_trees", max_trees)):
+        if value is not None and (isinstance(value, bool) or not value >= 1):
+            raise ValueError(f"{name} must be at least 1, got {value!r}")
+    answers, outside, y = _answers(model, X, y)
+    forest: Forest = getattr(model, "forest_", model)
+    trees = list(range(len(forest)))
+    totals = np.einsum("tnk,tn->nk", answers, outside)
+    counts = outside.sum(axis=0)
+    while True:
+        size = 0 if max_bytes is None else len(keep(forest, trees).to_json().encode())
+        if size <= (max_bytes or 0) and len(trees) <= (max_trees or len(trees)):
+            return trees
+        if len(trees) == 1:
+            raise ValueError(f"one tree is left and needs {size} bytes, max_bytes is {max_bytes}")
+        costs = [
+            _error(totals - answers[t] * outside[t][:, None], counts - outside[t], y) for t in trees
+        ]
+        worst = int(np.argmin(costs))
+        gone = trees.pop(worst)
+        totals -= answers[gone] * outside[gone][:, None]
+        counts -= outside[gone]
+
+
+def _answers(model: Any, X: Any, y: Any) -> tuple[Array, Array, Array]:
+    """What each tree says of each row, whether it may (trees, rows), and the truth."""
+    forest: Forest = getattr(model, "forest_", model)
+    categories = [f for f, kinds in enumerate(forest.categories) if kinds is not None]
+    rows = inputs.read(X, categories)
+    if rows.m != forest.n_features:
+        raise ValueError(f"X has {rows.m} features, the forest {forest.n_features}")
+    some = oob.some(rows.n, ROWS, forest.seed)
+    outside: NDArray[np.float64] = np.ones((len(forest), len(some)))
+    known = None if model is forest else model._left_out(rows, model._read_target(y, rows.n)[0])
+    if known is not None:
+        outside = np.array([free[some] for free in known], np.float64)
+    said: Array = oob.votes(forest)[oob.leaves(forest, rows.encoded(forest)[some])]
+    if forest.regression:
+        truth = inputs.read_values(y, rows.n)[some][:, None]
+        said = oob.values(forest, said, 1)
+    else:
+        assert forest.classes is not None
+        labels, codes = inputs.read_classes(y, rows.n)
+        unknown = [v for v in labels.tolist() if v not in forest.classes]
+        if unknown:
+            raise ValueError(f"y holds {unknown[0]!r}, which is no class of the forest")
+        places = np.array([forest.classes.index(v) for v in labels.tolist()])
+        truth = np.eye(forest.n_votes)[places[codes[some]]]
+        said = said / said.sum(axis=2, keepdims=True)
+    return said, outside, truth
+
+
+def _error(totals: Array, counts: Array, truth: Array) -> float:
+    """Mean squared error of the mean answer, over rows that have one."""
+    known = counts > 0
+    if not known.any():
+        return float("inf")
+    mean = totals[known] / counts[known][:, None]
+    return float(((mean - truth[known]) ** 2).sum(axis=1).mean())
