@@ -1,0 +1,210 @@
+"""Where rows come from: files larger than memory, databases, arrays, buffers of sensors.
+
+A source says how many rows it has and what its columns are called, and reads the rows that it is
+asked for. Training asks each time for a random sample, since a log is in time order: its first
+rows tell nothing of the rest.
+
+>>> from edgeforest.sources import Table
+>>> table = Table([[20.5, "shut"], [24.0, "open"], [None, "open"]], names=["temp", "window"])
+>>> len(table), table.names, table.read([0, 2])
+(3, ['temp', 'window'], [[20.5, None], ['shut', 'open']])
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterator, Sequence
+from glob import glob
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgeforest.core_pure import Forest, Rng
+
+
+class SourceError(ValueError):
+    """What is wrong with a source, in one sentence for its owner."""
+
+    forest: Forest | None = None  # the trees that were done when a training met it
+
+
+class Source:
+    """Rows that are read when they are asked for. A new kind needs `names`, `__len__` and `read`.
+
+    `texts` says that values are text as it stands in a file, which is looked at to tell numbers
+    from categories; otherwise numbers are numbers already and text is a category. None (of numbers
+    also NaN) is a missing value everywhere.
+    """
+
+    name = "the source"  # for sentences about it, such as a path
+    names: list[str]  # of the columns
+    texts = False
+    decimal_comma = False  # 1,5 is a number (`texts` only)
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        raise NotImplementedError
+
+    def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
+        """The values of these rows, by column. Rows are numbered from 0 and given in ascending order.
+
+        Rows that cannot be read are left out, and noted by `skip`.
+        """
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        """All rows in order, some at a time."""
+        for at in range(0, len(self), 4096):
+            block = self.read(range(at, min(len(self), at + 4096)))
+            yield from map(list, zip(*block, strict=True))
+
+    def sample(self, count: int, rng: Rng) -> list[Sequence[Any]]:
+        """The values of that many rows by column, drawn at random, each at most once, in order."""
+        return self.read(draw(rng, count, len(self)))
+
+    # ---- Bad rows
+
+    max_bad = 0  # how many rows may be left out; more are an error
+    bad: int = 0  # how many were; a row that is asked for again counts again
+
+    def skip(self, row: int, line: int | None, why: str) -> None:
+        """Note a row that cannot be used; an error if there are too many."""
+        place = f"row {row}" if line is None else f"line {line}"
+        if len(self.complaints) < 20 and (place, why) not in self.complaints:
+            self.complaints.append((place, why))
+        seen: set[int] = self._bad_rows
+        seen.add(row)
+        self.bad = len(seen)
+        if self.bad > self.max_bad:
+            more = f" (and {self.bad - 1} before it)" if self.bad > 1 else ""
+            raise SourceError(
+                f"{place} of {self.name} {why}{more}; mend it, or raise max_bad to skip such rows"
+            )
+
+    def __init__(self) -> None:
+        self.complaints: list[tuple[str, str]] = []  # (place, what is wrong) of the first bad rows
+        self._bad_rows: set[int] = set()
+
+    def check(self) -> None:
+        """Raise a SourceError if it is not what it was when it was opened."""
+
+    def close(self) -> None:
+        """Let go of files; reading opens them again."""
+
+
+def draw(rng: Rng, count: int, n: int) -> Sequence[int]:
+    """Numbers of `count` of n rows, each at most once, in ascending order.
+
+    >>> from edgeforest import Rng
+    >>> list(draw(Rng(1), 3, 1000))
+    [235, 589, 904]
+    """
+    if count >= n:
+        return range(n)
+    if 2 * count > n:  # say which ones are left out
+        out = set(draw(rng, n - count, n))
+        return array("I", [i for i in range(n) if i not in out])
+    numbers = array("I", bytes(4 * count))
+    rng.fill(numbers, n)
+    chosen = set(numbers)
+    while len(chosen) < count:
+        chosen.add(rng.below(n))
+    return array("I", sorted(chosen))
+
+
+class Table(Source):
+    """Rows in memory: an array, or lists. Or columns, if they are given as a dict by name."""
+
+    def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
+        super().__init__()
+        self._columns: list[Any] | None = None
+        self._rows: Any = None
+        if isinstance(data, dict):
+            self._columns = list(data.values())
+            names = list(data) if names is None else names
+            self._n = len(self._columns[0]) if self._columns else 0
+            if any(len(column) != self._n for column in self._columns):
+                raise SourceError("all columns of a table must have as many values")
+            width = len(self._columns)
+        else:
+            self._rows = data
+            self._n = len(data)
+            width = len(data[0]) if self._n else 0
+        if self._n == 0 or width == 0:
+            raise SourceError("the table is empty; give at least one row with one value")
+        self.names = [f"x{f}" for f in range(width)] if names is None else [str(v) for v in names]
+        if len(self.names) != width:
+            raise SourceError(f"the table has {width} columns, but {len(self.names)} names")
+
+    def __len__(self) -> int:
+        return self._n
+
+    def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
+        if self._columns is not None:
+            return [[column[i] for i in rows] for column in self._columns]
+        picked = [self._rows[i] for i in rows]
+        width = len(self.names)
+        for i, row in zip(rows, picked, strict=True):
+            if len(row) != width:
+                raise SourceError(f"row {i} has {len(row)} values, the table has {width} columns")
+        return [[row[f] for row in picked] for f in range(width)]
+
+
+def open_source(given: Any, **options: Any) -> Source:
+    """A source from what there is: a path, several paths, rows in memory, or any iterable of rows.
+
+    What a file is, is told by its first bytes, and for text by its name: `.jsonl`, `.ndjson` and
+    `.json` are JSON lines, `.lp` and `.influx` InfluxDB's line protocol, all other text is CSV. A
+    path may have wildcards. Options are those of the source: see `edgeforest.sources`.
+
+    >>> with open("log.csv", "w") as file:
+    ...     _ = file.write("temp,window\\n20.5,shut\\n24,open\\n")
+    >>> log = open_source("log.csv")
+    >>> len(log), log.names
+    (2, ['temp', 'window'])
+    """
+    if isinstance(given, Source):
+        return given
+    if isinstance(given, (str, os.PathLike)):
+        path = os.fspath(given)
+        several = sorted(glob(path)) if not os.path.exists(path) else []
+        if several:
+            return _joined([open_source(one, **options) for one in several])
+        return _open_path(path, options)
+    if isinstance(given, (list, tuple)) and given and isinstance(given[0], (str, os.PathLike)):
+        return _joined([open_source(one, **options) for one in given])
+    if isinstance(given, (list, tuple, dict)) or hasattr(given, "shape"):
+        return Table(given, **options)
+    if not hasattr(given, "__iter__"):
+        raise TypeError(f"a source is a path, a table or an iterable of rows, got {given!r}")
+    from edgeforest.sources.binary import Stream
+
+    return Stream(given, **options)
+
+
+def _joined(sources: list[Source]) -> Source:
+    from edgeforest.sources.binary import Joined
+
+    return sources[0] if len(sources) == 1 else Joined(sources)
+
+
+def _open_path(path: str, options: dict[str, Any]) -> Source:
+    from edgeforest.sources import binary, text
+
+    try:
+        with open(path, "rb") as stream:
+            start = stream.read(16)
+    except OSError as error:
+        raise SourceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    if start.startswith(b"\x93NUMPY"):
+        return binary.Npy(path, **options)
+    if start.startswith(b"SQLite format 3\0"):
+        return binary.SQLite(path, **options)
+    if start.startswith(b"PAR1"):
+        return binary.Parquet(path, **options)
+    name = path.lower().removesuffix(".gz")
+    if name.endswith((".jsonl", ".ndjson", ".json")):
+        return text.JSONLines(path, **options)
+    if name.endswith((".lp", ".influx")):
+        return text.LineProtocol(path, **options)
+    return text.CSV(path, **options)

@@ -1,0 +1,183 @@
+"""What the columns of a source are, found from a sample: numbers, categories, the target."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from edgeforest import tables
+from edgeforest.sources import SourceError
+
+if TYPE_CHECKING:
+    from edgeforest.core_pure import Rng
+    from edgeforest.sources import Source
+
+LOOK = 4096  # rows that tell what the columns are
+
+
+@dataclass
+class Schema:
+    """The columns that are learned from, and the one that is learned."""
+
+    target: str
+    regression: bool
+    names: list[str]  # of the features
+    categorical: list[int]  # the places of those among them that are categories
+    left_out: list[tuple[str, str]]  # name of a column, and why it is not used
+    _columns: list[int] = field(repr=False)  # where the features are in the source
+    _label: int = field(repr=False)  # where the target is
+    _kind: Callable[[Any], Any] = field(repr=False)  # from a value of the target to a label
+    _number: Callable[[Any], float] = field(repr=False)
+    _kinds: dict[int, Callable[[Any], Any]] = field(repr=False)  # from a value to its category
+    odd: dict[str, int] = field(default_factory=dict)  # values that are no numbers, by column
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False)  # labels of values
+    unlabelled: int = 0  # rows that were left out because their target is missing
+
+    def columns(self, block: Sequence[Sequence[Any]]) -> tuple[list[Any], Any]:
+        """Features by column and labels, of rows as a source gives them."""
+        labels, kept = self._labels(block[self._label])
+        columns: list[Any] = []
+        for f, place in enumerate(self._columns):
+            values: Any = block[place]
+            if f in self.categorical:
+                values = [None if _missing(v) else self._kinds[f](v) for v in values]
+                columns.append(values if kept is None else [values[i] for i in kept])
+            else:
+                values = self._numbers(values, self.names[f])
+                columns.append(values if kept is None else array("f", [values[i] for i in kept]))
+        return columns, labels
+
+    def _labels(self, values: Any) -> tuple[Any, list[int] | None]:
+        """The labels of rows that have one, and which rows these are, None for all."""
+        values = values.tolist() if hasattr(values, "tolist") else values
+        if self.regression:
+            labels: list[Any] = [None if _missing(v) else self._kind(v) for v in values]
+        else:  # each value once
+            for v in set(values).difference(self._known):
+                if not _missing(v):
+                    self._known[v] = self._kind(v)
+            labels = [self._known.get(v) for v in values]
+        kept = None
+        if None in labels:
+            kept = [i for i, label in enumerate(labels) if label is not None]
+            self.unlabelled += len(labels) - len(kept)
+            labels = [labels[i] for i in kept]
+        return array("d", labels) if self.regression else labels, kept
+
+    def _numbers(self, values: Sequence[Any], name: str) -> Any:
+        """Numbers, NaN where one is missing or no number."""
+        if isinstance(values, array) or hasattr(values, "dtype"):
+            return values
+        found = array("f")
+        for v in values:
+            if v is None:
+                x = math.nan
+            else:
+                x = self._number(v)
+                if x != x and not _missing(v):
+                    self.odd[name] = self.odd.get(name, 0) + 1
+            found.append(x)
+        return found
+
+
+def look(
+    source: Source,
+    target: str,
+    rng: Rng,
+    *,
+    categorical: Iterable[str] = (),
+    drop: Iterable[str] = (),
+    task: str = "auto",
+) -> Schema:
+    """Find out what the columns of a source are, from a random sample of its rows."""
+    categorical, drop = list(categorical), list(drop)
+    for name in (target, *categorical, *drop):
+        if name not in source.names:
+            raise SourceError(
+                f"{source.name} has no column {name!r}; it has {', '.join(source.names[:12])}"
+            )
+    if task not in ("auto", "classification", "regression"):
+        raise ValueError(f"task must be auto, classification or regression, got {task!r}")
+    block = source.sample(LOOK, rng)
+    if not len(block[0]):
+        raise SourceError(f"no row of {source.name} can be used; look at its first lines")
+    separator = ";" if source.decimal_comma else ","
+    texts = [_texts(column, source.texts) for column in block]
+    lines = range(len(block[0]))
+    table = tables.Table(source.name, list(source.names), texts, lines, separator)
+    try:
+        data = tables.prepare(table, target, categorical=categorical, drop=drop, task=task)
+    except tables.TableError as error:
+        raise SourceError(_in_python(str(error))) from None
+    number = _reader(separator)
+    places = [f for f, name in enumerate(data.names) if name in data.categories]
+    return Schema(
+        target,
+        data.regression,
+        data.names,
+        places,
+        data.left_out,
+        [source.names.index(name) for name in data.names],
+        source.names.index(target),
+        _label_reader(number, data.y if not data.regression else [0.5]),
+        number,
+        {f: _label_reader(number, [row[f] for row in data.rows]) for f in places},
+    )
+
+
+def _reader(separator: str) -> Callable[[Any], float]:
+    """A number from text or from a number; NaN if it is neither, or infinite."""
+
+    def number(v: Any) -> float:
+        if isinstance(v, str):
+            x = tables._number(v, separator)
+            v = math.nan if x is None else x
+        try:
+            x = float(v)
+        except (TypeError, ValueError, OverflowError):
+            return math.nan
+        return x if abs(x) <= tables.MAX_NUMBER else math.nan
+
+    return number
+
+
+def _label_reader(number: Callable[[Any], float], seen: Sequence[Any]) -> Callable[[Any], Any]:
+    """From a value to a label like those seen: text, whole numbers or numbers; None if it is not."""
+    words = any(isinstance(v, str) for v in seen)
+    whole = all(isinstance(v, int) for v in seen if v is not None)
+
+    def label(v: Any) -> Any:
+        if words:
+            return v if isinstance(v, str) else _plain(v)
+        x = number(v)
+        if x != x:
+            return None
+        return int(x) if whole and x.is_integer() else x
+
+    return label
+
+
+def _texts(column: Sequence[Any], texts: bool) -> list[str | None]:
+    """A column as text, for those who tell numbers from categories by looking at it."""
+    if texts:
+        return list(column)
+    return [None if _missing(v) else v if isinstance(v, str) else _plain(v) for v in column]
+
+
+def _plain(v: Any) -> str:
+    x = float(v)
+    return str(int(x)) if x.is_integer() else repr(x)
+
+
+def _missing(v: Any) -> bool:
+    return v is None or (not isinstance(v, str) and v != v)
+
+
+def _in_python(sentence: str) -> str:
+    """A sentence of the command line's, for those who call functions."""
+    for option in ("categorical", "drop", "task"):
+        sentence = sentence.replace(f"--{option} ", f"{option}=")
+    return sentence

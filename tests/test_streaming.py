@@ -1,0 +1,306 @@
+"""Training from a source: the same forests as in memory, in any order of rows, after any kill."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import edgeforest
+from edgeforest import Budget, RandomForestClassifier, RandomForestRegressor, train
+from edgeforest.sources import SourceError, Table, open_source
+from edgeforest.streaming import Streaming, train_source
+
+on_every_engine = pytest.mark.usefixtures("engine")
+
+
+def made(n, seed=0, features=6):
+    """Rows whose class and value hang on the first features."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, features)).astype(np.float32)
+    value = X[:, 0] + X[:, 1] * X[:, 2]
+    return X, np.where(value > 0, "yes", "no"), value.astype(float)
+
+
+def table(X, y):
+    return Table({**{f"f{f}": X[:, f].tolist() for f in range(X.shape[1])}, "y": y.tolist()})
+
+
+@on_every_engine
+@pytest.mark.parametrize("regression", [False, True])
+def test_a_source_that_fits_gives_the_forest_of_memory(regression):
+    X, classes, values = made(700)
+    y = values if regression else classes
+    options = {"n_trees": 4, "max_depth": 6, "seed": 3}
+    streamed = train(table(X, y), "y", **options)
+    names = [f"f{f}" for f in range(6)]
+    criterion = "mse" if regression else "gini"
+    plain = train(X, y.tolist(), names=names, criterion=criterion, **options)
+    for name in ("roots", "feature", "threshold", "right", "votes", "classes", "low", "span"):
+        assert getattr(streamed, name) == getattr(plain, name), name
+    assert streamed.spent.insertions == plain.spent.insertions
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_samples_train_as_well_as_all_rows(regression, figure):
+    differences = []
+    for seed in range(8):
+        X, classes, values = made(30_000, seed)
+        X_test, classes_test, values_test = made(5_000, 100 + seed)
+        y, y_test = (values, values_test) if regression else (classes, classes_test)
+        options = {"n_trees": 10, "max_depth": 6, "seed": seed, "max_samples": 4000}
+        streamed = train(table(X, y), "y", **options)
+        criterion = "mse" if regression else "gini"
+        plain = train(X, y.tolist(), criterion=criterion, **options)
+        said = [np.array(forest.predict(X_test)) for forest in (streamed, plain)]
+        if regression:
+            differences.append(np.subtract(*[-((s - y_test) ** 2).mean() for s in said]))
+        else:
+            differences.append(np.subtract(*[(s == y_test).mean() for s in said]))
+    mean, error = np.mean(differences), np.std(differences, ddof=1) / np.sqrt(8)
+    figure(f"ahead of training in memory by {mean:+.5f} +- {error:.5f}")
+    assert mean >= -2 * error
+
+
+def test_the_order_of_rows_does_not_matter(figure):
+    """Sorted by label, in the order of time (a drift), shuffled."""
+    scores = {"sorted": [], "in time": [], "shuffled": []}
+    for seed in range(6):
+        X, y, value = made(30_000, seed)
+        X_test, y_test, _ = made(5_000, 200 + seed)
+        orders = {
+            "sorted": np.argsort(y, kind="stable"),
+            "in time": np.argsort(value),
+            "shuffled": np.random.default_rng(seed).permutation(len(y)),
+        }
+        for name, order in orders.items():
+            forest = train(
+                table(X[order], y[order]), "y", n_trees=8, max_depth=6, max_samples=3000, seed=seed
+            )
+            scores[name].append(np.mean(np.array(forest.predict(X_test)) == y_test))
+    for name in ("sorted", "in time"):
+        difference = np.subtract(scores[name], scores["shuffled"])
+        mean, error = difference.mean(), difference.std(ddof=1) / np.sqrt(len(difference))
+        figure(
+            f"{name}: {np.mean(scores[name]):.4f}, ahead of shuffled by {mean:+.4f} +- {error:.4f}"
+        )
+        assert abs(mean) <= 2 * error + 0.002
+
+
+@on_every_engine
+def test_budgets_hold():
+    X, y, _ = made(6000)
+    source = table(X, y)
+    for insertions in (500, 20_000):
+        for rows in (None, 1000):
+            forest = train(source, "y", max_depth=5, budget=insertions, max_samples=rows)
+            assert 0 < forest.spent.insertions <= insertions
+    began = time.monotonic()
+    forest = train(source, "y", n_trees=4000, max_samples=1000, budget=Budget(seconds=0.3))
+    assert time.monotonic() - began < 5
+    assert 1 <= len(forest) < 4000
+    with pytest.raises(ValueError, match="too few rows"):
+        train(source, "y", budget=Budget(bytes=10_000))
+
+
+def test_classes_and_categories_that_come_late_are_known():
+    n = 40_000
+    rare = dict.fromkeys(range(0, n, 4000), "rare")
+    source = Table(
+        {
+            "a": [i % 100 + (500 if i in rare else 0) for i in range(n)],
+            "c": [f"c{i % 7}" if i % 997 else "seldom" for i in range(n)],
+            "y": [rare.get(i, "even" if i % 100 > 50 else "odd") for i in range(n)],
+        }
+    )
+    forest = train(source, "y", n_trees=30, max_depth=4, max_samples=1500, seed=1)
+    assert forest.classes == ["even", "odd", "rare"]
+    assert "seldom" in forest.categories[1]
+    assert forest.predict([[90, "c1"], [10, "c2"]]) == ["even", "odd"]
+    assert edgeforest.load(forest.to_json()).predict_proba([90, "seldom"]) == forest.predict_proba(
+        [90, "seldom"]
+    )
+    assert abs(sum(forest.predict_proba([90, "c1"])) - 1) < 1e-9
+
+
+# ---- Power loss
+
+WAYS = {
+    "whole": {"n_trees": 6, "budget": 60_001},
+    "sampled": {"n_trees": 6, "max_samples": 900, "max_depth": 6, "budget": 60_000},
+    "regression": {"n_trees": 5, "max_samples": 900, "max_depth": 5, "criterion": "mse"},
+}
+
+
+@on_every_engine
+@pytest.mark.parametrize("way", WAYS)
+def test_going_on_from_any_tree_gives_the_same_forest(way, tmp_path):
+    X, classes, values = made(3000)
+    source = table(X, values if way == "regression" else classes)
+    path = tmp_path / "model.json"
+    whole = train_source(source, "y", seed=5, **WAYS[way])
+    planned = len(whole)
+    for stop in range(1, planned):
+        path.unlink(missing_ok=True)
+        training = Streaming(source, "y", seed=5, checkpoint=path, **WAYS[way])
+        for _ in training:
+            if len(training.grown) == stop:
+                break
+        assert len(edgeforest.load(path)) == stop  # a model at any time
+        again = train_source(source, "y", seed=5, checkpoint=path, resume=True, **WAYS[way])
+        assert again.to_json() == whole.to_json()
+        assert path.read_text().strip() == whole.to_json()
+    done = train_source(source, "y", seed=5, checkpoint=path, resume=True, **WAYS[way])
+    assert done.to_json() == whole.to_json()
+
+
+PROGRAM = """
+import sys
+from edgeforest.sources import Table
+from edgeforest.streaming import train_source
+rows = 4000
+source = Table({
+    **{f"f{k}": [(i * 7919 * (k + 3) + k) % 1009 for i in range(rows)] for k in range(6)},
+    "y": [(i * 7919 * 3) % 1009 > 300 for i in range(rows)],
+})
+print("ready", flush=True)
+train_source(source, "y", n_trees=40, max_samples=1000, max_depth=7, seed=2,
+             checkpoint=sys.argv[1], resume=True)
+"""
+
+
+def test_a_killed_training_goes_on_to_the_same_forest(tmp_path, figure):
+    """kill -9 at random moments: every restart goes on, no file is ever damaged."""
+    expected = tmp_path / "expected.json"
+    command = [sys.executable, "-c", PROGRAM]
+    began = time.monotonic()
+    subprocess.run([*command, str(expected)], check=True, capture_output=True)
+    usual = time.monotonic() - began
+    path = tmp_path / "model.json"
+    chance = random.Random(7)
+    kills, seen = 0, set()
+    for _ in range(60):
+        process = subprocess.Popen([*command, str(path)], stdout=subprocess.PIPE)
+        assert process.stdout
+        process.stdout.readline()
+        try:
+            process.wait(timeout=chance.uniform(0, usual / 6))
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        code = process.wait()
+        process.stdout.close()
+        if path.exists():
+            seen.add(len(edgeforest.load(path)))  # refuses what is damaged
+        if code == 0:
+            break
+    assert code == 0
+    assert kills
+    figure(f"{kills} kills, {len(seen)} different numbers of trees met on the way")
+    assert path.read_bytes() == expected.read_bytes()
+
+
+def test_another_training_does_not_go_on_from_it(tmp_path):
+    X, y, _ = made(500)
+    source, path = table(X, y), tmp_path / "model.json"
+    training = Streaming(source, "y", n_trees=5, checkpoint=path)
+    for _ in training:
+        if len(training.grown) == 2:
+            break
+    for changed in ({"seed": 1}, {"n_trees": 6}, {"max_depth": 3}, {"n_bins": 8}):
+        with pytest.raises(ValueError, match="was begun with other"):
+            Streaming(source, "y", checkpoint=path, resume=True, **{"n_trees": 5, **changed})
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(ValueError, match="cut short"):
+        Streaming(source, "y", n_trees=5, checkpoint=path, resume=True)
+    with pytest.raises(ValueError, match="give its path"):
+        Streaming(source, "y", resume=True)
+
+
+def test_a_source_that_fails_keeps_the_trees_that_are_done():
+    X, y, _ = made(5000)
+
+    class Failing(Table):
+        reads = 0
+
+        def check(self):
+            Failing.reads += 1
+            if Failing.reads > 4:
+                raise SourceError("the file is gone")
+
+    source = Failing({**{f"f{f}": X[:, f].tolist() for f in range(6)}, "y": y.tolist()})
+    with pytest.raises(SourceError, match="gone") as caught:
+        train(source, "y", n_trees=10, max_depth=4, max_samples=500)
+    assert len(caught.value.forest) == 4
+    assert caught.value.forest.predict(X[0].tolist()) in ("yes", "no")
+
+
+# ---- Estimators
+
+
+def test_estimators_train_from_sources(tmp_path):
+    X, y, value = made(4000)
+    forest = RandomForestClassifier(10, max_depth=6, max_samples=1000, random_state=0)
+    forest.fit_source(table(X, y), "y")
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=[f"f{f}" for f in range(6)])
+    assert forest.score(frame, y) > 0.8
+    assert forest.classes_.tolist() == ["no", "yes"]
+    regressor = RandomForestRegressor(10, max_depth=6, random_state=0, budget=300_000)
+    path = str(tmp_path / "model.json")
+    regressor.fit_source(table(X, value), "y", checkpoint=path)
+    assert regressor.score(frame, value) > 0.5
+    assert edgeforest.load(path).to_json() == regressor.forest_.to_json()
+    with pytest.raises(ValueError, match="use fit"):
+        RandomForestClassifier(oob_score=True).fit_source(table(X, y), "y")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target": "z"}, "no column 'z'"),
+        ({"drop": ["a", "b"]}, "no column to learn"),
+        ({"categorical": ["y"]}, "no feature"),
+        ({"task": "clustering"}, "task must be"),
+        ({"sample_weight": [1, 2]}, "rows in memory"),
+        ({"max_samples": 0}, "max_samples"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(options, said):
+    source = Table({"a": [1, 2, 3] * 9, "b": ["u", "v", None] * 9, "y": [0, 1, 1] * 9})
+    with pytest.raises(ValueError, match=said) as caught:
+        train_source(source, options.pop("target", "y"), **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_without_a_target_are_left_out_and_counted():
+    source = Table(
+        {"a": list(range(300)), "y": [None if i % 3 == 0 else i > 150 for i in range(300)]}
+    )
+    training = Streaming(source, "y", n_trees=3)
+    for _ in training:
+        pass
+    assert training.schema.unlabelled == 100
+    assert training.forest().predict([[10], [290]]) == [0, 1]
+
+
+def test_tables_of_every_kind_are_sources():
+    rows = [[1.5, "u"], [2.5, "v"]]
+    for given in (rows, tuple(map(tuple, rows)), {"x0": [1.5, 2.5], "x1": ["u", "v"]}):
+        source = open_source(given)
+        assert [list(c) for c in source.read([0, 1])] == [[1.5, 2.5], ["u", "v"]]
+        assert list(source) == rows
+    assert open_source(source) is source
+    assert [list(c) for c in open_source(np.ones((3, 2))).read([2])] == [[1.0], [1.0]]
+    for wrong, said in (([], "empty"), ({"a": [1], "b": []}, "as many")):
+        with pytest.raises(SourceError, match=said):
+            open_source(wrong)
+    with pytest.raises(TypeError, match="path"):
+        open_source(7)
+    assert json.loads(train(open_source({"a": [1, 2], "y": [0, 1]}), "y").to_json())["features"]
