@@ -1,7 +1,9 @@
 """Train from a source: rows are read when a tree asks for them, and the power may fail.
 
-Each tree gets a random sample of the rows, as large as it can put to use; then memory and time do
-not grow with the data. Where all rows are no more than that, they are read once.
+A tree can put only so many rows to use. So a pool of rows, drawn at random from the whole source,
+is read into the memory that there is; when as many trees have drawn from it as it has rows for, it
+is read anew. Memory and time do not grow with the data. Where all rows fit, they are read once, and
+the forest is the one that training in memory gives.
 
 >>> from edgeforest.sources import Table
 >>> table = Table({"temp": [15 + i % 17 for i in range(900)], "open": [i % 17 > 8 for i in range(900)]})
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from array import array
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -23,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from edgeforest import combine, core_pure, engine
 from edgeforest.core_pure import LEVELS, Budget, Forest, Rng, Spent
 from edgeforest.sources import Source, SourceError, draw
-from edgeforest.sources.schema import Schema, look
+from edgeforest.sources.schema import LOOK, Schema, look
 
 if TYPE_CHECKING:
     from zlib import crc32
@@ -31,7 +34,10 @@ else:
     from binascii import crc32
 
 ROWS = 131072  # rows of a tree whose depth does not say how many it can put to use
+BYTES = 64_000_000  # for the pool, where the budget does not say
+POOLS = 4  # times that rows are read, at most: reading is slow
 READ = 2048  # rows at once: text takes many times the room of its numbers
+SLICES = 8  # passes over the source, if reading may have to stop: each one is a fair sample
 STREAMS = 1 << 20  # random streams of the rows: beyond those of the trees
 _checks: Any = core_pure  # whose stub has only what is public
 
@@ -80,6 +86,8 @@ class Streaming:
         for name in ("sample_weight", "names", "n_features", "by_column", "first"):
             if options.pop(name, None) is not None:
                 raise ValueError(f"{name} is for rows in memory; a source has none")
+        self._began = time.monotonic()
+        self._before = 0.0  # seconds that were spent before it was resumed
         self.source = source
         self.seed = seed
         self.n_trees = n_trees
@@ -93,11 +101,13 @@ class Streaming:
             source, target, Rng(seed, STREAMS), categorical=categorical, drop=drop, task=task
         )
         self.criterion = criterion or ("mse" if self.schema.regression else "gini")
-        self.rows = self._rows_of_a_tree(max_samples)
         self._signature = self._sign(target, max_samples)
-        self._whole = self._read(range(len(source))) if self.rows >= len(source) else None
-        first = self._whole or self._sample(0)
-        trial = self._training(first, 0, n_trees, self.budget)
+        self.pool = min(len(source), self._fitting())  # rows in memory at a time
+        self.rows = min(self.pool, self._rows_of_a_tree(max_samples))
+        if self.pool < len(source):
+            self.pool = min(self.pool, self.rows * n_trees)
+        self._pool: tuple[int, Any] = 0, self._read(0)
+        trial = self._training(0, n_trees, self.budget)
         self.planned: int = trial.planned
         self.grown = self._head(trial)
         self.importance = [0] * len(self.grown.names)
@@ -108,56 +118,69 @@ class Streaming:
     # ---- Rows
 
     def _rows_of_a_tree(self, max_samples: int | float | None) -> int:
-        n = len(self.source)
         if max_samples is not None:
-            rows: int = _checks._part("max_samples", max_samples, n)
-        else:
-            depth = self.max_depth
-            per_leaf = 256 if self.schema.regression else 128
-            rows = ROWS if depth is None or depth > 10 else max(16384, per_leaf << depth)
-        if self.budget.bytes is not None:
-            rows = min(rows, self._fitting())
-        return min(rows, n)
+            rows: int = _checks._part("max_samples", max_samples, len(self.source))
+            return rows
+        per_leaf = 256 if self.schema.regression else 128
+        deep = self.max_depth is None or self.max_depth > 10
+        return ROWS if deep else max(16384, per_leaf << (self.max_depth or 0))
+
+    def _bytes(self, rows: int) -> int:
+        """The memory that so many rows take, and the text in hand while they are read."""
+        columns = 4 * len(self.schema.names) + 8 * len(self.schema.categorical) + 16
+        of_a_value = 100 if self.source.texts else 32
+        return rows * columns + min(rows, READ) * of_a_value * len(self.source.names)
 
     def _fitting(self) -> int:
-        """How many rows the budget in bytes has room for: values, codes, labels, text in hand."""
+        """How many rows the memory has room for: their values, and their codes in training."""
+        room = BYTES if self.budget.bytes is None else self.budget.bytes
         m = len(self.schema.names)
-        room = (self.budget.bytes or 0) - READ * 100 * len(self.source.names) - 4096 * m
-        rows = room // (2 * (6 * m + 64))  # half of it is for the trees
+        room = room * 7 // 8 - self._bytes(READ) - 4096 * m  # the rest is for the trees
+        rows = room // (self._bytes(READ + 1) - self._bytes(READ) + m + 60)
         if rows < 256:
+            least = (self._bytes(READ) + 256 * (6 * m + 100) + 4096 * m) * 8 // 7
             raise ValueError(
                 f"a budget of {self.budget.bytes} bytes holds too few rows of {m} features; give "
-                f"at least {2 * (READ * 50 * len(self.source.names) + 512 * (6 * m + 64))}"
+                f"at least {least}"
             )
         return rows
 
-    def _read(self, rows: Any) -> tuple[list[Any], Any]:
-        """Features by column and labels of these rows, read some at a time."""
-        parts = [
-            self.schema.columns(self.source.read(rows[at : at + READ]))
-            for at in range(0, len(rows), READ)
-        ]
+    def _of_a_pool(self) -> int:
+        """How many trees draw from one pool: as many as it has rows for, but few pools are enough."""
+        if self.pool == len(self.source):
+            return self.planned
+        return max(self.pool // self.rows, -(-self.planned // POOLS))
+
+    def _read(self, pool: int) -> tuple[list[Any], Any]:
+        """Features by column and labels of a pool, read some rows at a time."""
+        n = len(self.source)
+        chosen = draw(Rng(self.seed, STREAMS + 1 + pool), self.pool, n)
+        slices = 1 if self.budget.seconds is None else SLICES
+        parts: list[Any] = []
+        for first in range(slices):
+            rows = chosen[first::slices]
+            for at in range(0, len(rows), READ):
+                parts.append(self.schema.columns(self.source.read(rows[at : at + READ])))
+            if self._hurried():
+                break  # train with what was read
         columns = [_joined(list(some)) for some in zip(*[c for c, _ in parts], strict=True)]
         labels = _joined([y for _, y in parts])
         if not len(labels):
             raise SourceError(
-                f"no row of {self.source.name} has a target {self.schema.target!r}; give some that do"
+                f"no row of {self.source.name} has a target {self.schema.target!r}; give some"
             )
         return columns, labels
 
-    def _sample(self, place: int) -> tuple[list[Any], Any]:
-        rng = Rng(self.seed, STREAMS + 1 + place)
-        return self._read(draw(rng, self.rows, len(self.source)))
-
     # ---- Trees
 
-    def _training(self, data: Any, first: int, n_trees: int, budget: Budget) -> Any:
-        columns, labels = data
+    def _training(self, first: int, n_trees: int, budget: Budget) -> Any:
+        columns, labels = self._pool[1]
         options = dict(self.options)
-        if self._whole is None:
-            options |= {"bootstrap": False, "max_samples": len(labels)}
-        elif self.rows < len(labels):
-            options["max_samples"] = self.rows
+        options["max_samples"] = min(self.rows, len(labels))
+        if budget.bytes is not None:  # what the rows themselves take is gone already
+            budget = Budget(
+                budget.insertions, budget.seconds, max(1, budget.bytes - self._bytes(len(labels)))
+            )
         training = engine.train_steps(
             columns,
             labels,
@@ -181,81 +204,76 @@ class Streaming:
         head = combine.like(trial.grown)
         head.prepare()
         head.limit = self.budget.insertions
-        head.spent = Spent(rows_read=min(len(self.source), 4096))
+        head.spent = Spent(rows_read=min(len(self.source), LOOK))
         head.engine = trial.engine
-        if self.schema.regression and self._whole is None:  # other rows may lie beyond
+        if self.schema.regression and self.pool < len(self.source):  # other rows may lie beyond
             head.low = array("f", [head.low - head.span])[0]
             head.span = array("f", [3 * head.span])[0]
         return head
 
     def __iter__(self) -> Iterator[Streaming]:
-        if self._whole is not None:
-            yield from self._grow_whole(self._whole)
-            return
-        for place in range(len(self.grown), self.planned):
-            if self.grown and self._late():
+        of_a_pool = self._of_a_pool()
+        while len(self.grown) < self.planned:
+            first = len(self.grown)
+            pool = first // of_a_pool
+            last = min(self.planned, (pool + 1) * of_a_pool)
+            if first and self._late():
                 return
             self.source.check()
-            data = self._sample(place)
-            training = self._training(data, place, 1, self._share(place))
-            for _ in training:
-                yield self
-            tree = training.forest()
-            self._add(tree, training.importance, tree.spent)
-            yield self
+            if self._pool[0] != pool and not self._hurried():
+                self._pool = pool, self._read(pool)
+            yield from self._grow(first, last)
+            if len(self.grown) < last:
+                return  # the budget was used up
 
-    def _grow_whole(self, data: Any) -> Iterator[Streaming]:
-        first = len(self.grown)
-        if first >= self.planned:
-            return
-        budget = self._rest(first)
-        training = self._training(data, first, self.planned - first, budget)
+    def _grow(self, first: int, last: int) -> Iterator[Streaming]:
+        """Grow some trees of the pool in hand."""
+        training = self._training(first, last - first, self._share(first, last))
         spent = training.budget.spent
-        if first:  # what was read to begin with is not counted twice
+        if first % self._of_a_pool():  # what was read to begin with is not counted twice
             spent.rows_read = 0
         cost = Spent()
         for _ in training:
             done = len(self.grown) - first
             if done < len(training.grown.roots):
-                total = Spent(spent.insertions, spent.rows_read, spent.rounds, spent.seconds)
+                total = Spent(spent.insertions, spent.rows_read, spent.rounds)
                 tree = combine.keep(training.grown, [done])
-                self._add(tree, training.importance, _less(total, cost))
+                self._add(tree, training.importance, total, cost)
                 training.importance = [0.0] * len(self.importance)  # of each tree alone
                 cost = total
             yield self
 
-    def _share(self, place: int) -> Budget:
-        """The budget of one tree: equal shares, so that it does not matter where one goes on."""
-        limit = self.budget.insertions
-        if limit is not None:
-            limit = limit * (place + 1) // self.planned - limit * place // self.planned
-        seconds = self.budget.seconds
+    def _share(self, first: int, last: int) -> Budget:
+        """The budget of some trees: equal shares, so that it does not matter where one goes on."""
+        insertions, seconds = self.budget.insertions, self.budget.seconds
+        if insertions is not None:
+            insertions = max(1, insertions // self.planned) * (last - first)
         if seconds is not None:
-            seconds = max(0.001, (seconds - self.grown.spent.seconds) / (self.planned - place))
-        return Budget(limit, seconds, self.budget.bytes)
+            rest = (last - first) / (self.planned - first)
+            seconds = max(0.001, (seconds - self._elapsed()) * rest)
+        return Budget(insertions, seconds, self.budget.bytes)
 
-    def _rest(self, first: int) -> Budget:
-        limit = self.budget.insertions
-        if limit is not None:
-            limit = limit // self.planned * (self.planned - first)
-        seconds = self.budget.seconds
-        if seconds is not None:
-            seconds = max(0.001, seconds - self.grown.spent.seconds)
-        return Budget(limit, seconds, self.budget.bytes)
+    def _elapsed(self) -> float:
+        return self._before + time.monotonic() - self._began
+
+    def _hurried(self) -> bool:
+        """Whether the time that is left is better spent on trees than on reading."""
+        return self.budget.seconds is not None and 2 * self._elapsed() > self.budget.seconds
 
     def _late(self) -> bool:
-        seconds = self.budget.seconds
-        return seconds is not None and self.grown.spent.seconds >= seconds
+        return self.budget.seconds is not None and self._elapsed() >= self.budget.seconds
 
-    def _add(self, tree: Forest, importance: list[float], cost: Spent) -> None:
+    def _add(self, tree: Forest, importance: list[float], total: Spent, before: Spent) -> None:
         """Add a tree to the forest, and note it where no power is needed to keep it."""
         spent = self.grown.spent
-        for name in ("insertions", "rows_read", "rounds", "seconds"):
-            setattr(spent, name, getattr(spent, name) + getattr(cost, name))
+        for name in ("insertions", "rows_read", "rounds"):
+            cost = getattr(total, name) - getattr(before, name)
+            setattr(spent, name, getattr(spent, name) + cost)
+        spent.seconds = self._elapsed()
         combine.append(self.grown, tree)
-        total = sum(importance)
-        if total > 0:
-            parts = [int(v / total * 1_000_000 + 0.5) for v in importance]
+        part = sum(importance)
+        if part > 0:
+            parts = [int(v / part * 1_000_000 + 0.5) for v in importance]
             self.importance = [a + b for a, b in zip(self.importance, parts, strict=True)]
         if self.checkpoint is not None:
             last = len(self.grown) == self.planned
@@ -292,7 +310,11 @@ class Streaming:
         return dict(json.loads(json.dumps(given)))
 
     def _state(self) -> str:
-        state = {"signature": self._signature, "importance": self.importance}
+        state = {
+            "signature": self._signature,
+            "importance": self.importance,
+            "seconds": self._elapsed(),
+        }
         return f',"training":{json.dumps(state)}'
 
     def _write(self, path: Path, state: str | None) -> None:
@@ -333,6 +355,7 @@ class Streaming:
                         f"{state['signature'][key]!r}, now {value!r}; use another path"
                     )
             self.importance = state["importance"]
+            self._before = state["seconds"]
         forest.engine = self.grown.engine
         self.grown = forest
 
@@ -355,16 +378,6 @@ def train_source(source: Source, target: str, **options: Any) -> Forest:
         error.forest = training.forest() if len(training.grown) else None
         raise
     return training.forest()
-
-
-def _less(one: Spent, two: Spent) -> Spent:
-    """What was spent between two looks."""
-    return Spent(
-        one.insertions - two.insertions,
-        one.rows_read - two.rows_read,
-        one.rounds - two.rounds,
-        one.seconds - two.seconds,
-    )
 
 
 def _joined(parts: list[Any]) -> Any:

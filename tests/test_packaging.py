@@ -206,7 +206,7 @@ def test_the_wheel_for_everywhere_has_none(pure, tmp_path):
     with zipfile.ZipFile(pure) as wheel:
         held = {name for name in wheel.namelist() if name.startswith("edgeforest/")}
     files = [
-        *ROOT.glob("edgeforest/*.py"),
+        *ROOT.glob("edgeforest/**/*.py"),
         *ROOT.glob("edgeforest/*.pyi"),
         ROOT / "edgeforest/py.typed",
     ]

@@ -12,11 +12,18 @@ import numpy as np
 import pytest
 
 import edgeforest
-from edgeforest import Budget, RandomForestClassifier, RandomForestRegressor, train
+from edgeforest import Budget, RandomForestClassifier, RandomForestRegressor, streaming, train
 from edgeforest.sources import SourceError, Table, open_source
 from edgeforest.streaming import Streaming, train_source
 
 on_every_engine = pytest.mark.usefixtures("engine")
+SMALL = 1_000_000  # bytes: a pool of some 4,000 rows
+
+
+@pytest.fixture
+def pools(monkeypatch):
+    """Memory for few rows, so that pools are read again and again."""
+    monkeypatch.setattr(streaming, "BYTES", SMALL)
 
 
 def made(n, seed=0, features=6):
@@ -46,8 +53,9 @@ def test_a_source_that_fits_gives_the_forest_of_memory(regression):
     assert streamed.spent.insertions == plain.spent.insertions
 
 
+@pytest.mark.usefixtures("pools")
 @pytest.mark.parametrize("regression", [False, True])
-def test_samples_train_as_well_as_all_rows(regression, figure):
+def test_pools_train_as_well_as_all_rows(regression, figure):
     differences = []
     for seed in range(8):
         X, classes, values = made(30_000, seed)
@@ -67,6 +75,7 @@ def test_samples_train_as_well_as_all_rows(regression, figure):
     assert mean >= -2 * error
 
 
+@pytest.mark.usefixtures("pools")
 def test_the_order_of_rows_does_not_matter(figure):
     """Sorted by label, in the order of time (a drift), shuffled."""
     scores = {"sorted": [], "in time": [], "shuffled": []}
@@ -108,6 +117,7 @@ def test_budgets_hold():
         train(source, "y", budget=Budget(bytes=10_000))
 
 
+@pytest.mark.usefixtures("pools")
 def test_classes_and_categories_that_come_late_are_known():
     n = 40_000
     rare = dict.fromkeys(range(0, n, 4000), "rare")
@@ -132,18 +142,23 @@ def test_classes_and_categories_that_come_late_are_known():
 
 WAYS = {
     "whole": {"n_trees": 6, "budget": 60_001},
-    "sampled": {"n_trees": 6, "max_samples": 900, "max_depth": 6, "budget": 60_000},
-    "regression": {"n_trees": 5, "max_samples": 900, "max_depth": 5, "criterion": "mse"},
+    "pools": {"n_trees": 6, "max_samples": 900, "max_depth": 6, "budget": 60_000},
+    "regression": {"n_trees": 6, "max_samples": 900, "max_depth": 5, "criterion": "mse"},
 }
 
 
 @on_every_engine
 @pytest.mark.parametrize("way", WAYS)
-def test_going_on_from_any_tree_gives_the_same_forest(way, tmp_path):
-    X, classes, values = made(3000)
+def test_going_on_from_any_tree_gives_the_same_forest(way, tmp_path, monkeypatch):
+    X, classes, values = made(6000)
     source = table(X, values if way == "regression" else classes)
     path = tmp_path / "model.json"
+    if way != "whole":
+        monkeypatch.setattr(streaming, "BYTES", SMALL)
     whole = train_source(source, "y", seed=5, **WAYS[way])
+    training = Streaming(source, "y", seed=5, **WAYS[way])
+    assert (training.pool < len(source)) == (way != "whole")
+    assert training._of_a_pool() == (len(whole) if way == "whole" else 3)
     planned = len(whole)
     for stop in range(1, planned):
         path.unlink(missing_ok=True)
@@ -161,16 +176,17 @@ def test_going_on_from_any_tree_gives_the_same_forest(way, tmp_path):
 
 PROGRAM = """
 import sys
+from edgeforest import Budget
 from edgeforest.sources import Table
 from edgeforest.streaming import train_source
-rows = 4000
+rows = 6000
 source = Table({
     **{f"f{k}": [(i * 7919 * (k + 3) + k) % 1009 for i in range(rows)] for k in range(6)},
     "y": [(i * 7919 * 3) % 1009 > 300 for i in range(rows)],
 })
 print("ready", flush=True)
-train_source(source, "y", n_trees=40, max_samples=1000, max_depth=7, seed=2,
-             checkpoint=sys.argv[1], resume=True)
+train_source(source, "y", n_trees=30, max_samples=1000, max_depth=7, seed=2,
+             budget=Budget(bytes=1_000_000), checkpoint=sys.argv[1], resume=True)
 """
 
 
@@ -189,7 +205,7 @@ def test_a_killed_training_goes_on_to_the_same_forest(tmp_path, figure):
         assert process.stdout
         process.stdout.readline()
         try:
-            process.wait(timeout=chance.uniform(0, usual / 6))
+            process.wait(timeout=chance.uniform(0, usual / 2))
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
@@ -222,21 +238,22 @@ def test_another_training_does_not_go_on_from_it(tmp_path):
         Streaming(source, "y", resume=True)
 
 
+@pytest.mark.usefixtures("pools")
 def test_a_source_that_fails_keeps_the_trees_that_are_done():
-    X, y, _ = made(5000)
+    X, y, _ = made(9000)
 
     class Failing(Table):
         reads = 0
 
         def check(self):
             Failing.reads += 1
-            if Failing.reads > 4:
+            if Failing.reads > 2:
                 raise SourceError("the file is gone")
 
     source = Failing({**{f"f{f}": X[:, f].tolist() for f in range(6)}, "y": y.tolist()})
     with pytest.raises(SourceError, match="gone") as caught:
-        train(source, "y", n_trees=10, max_depth=4, max_samples=500)
-    assert len(caught.value.forest) == 4
+        train(source, "y", n_trees=10, max_depth=4, max_samples=2000)
+    assert len(caught.value.forest) == 6  # three of each pool
     assert caught.value.forest.predict(X[0].tolist()) in ("yes", "no")
 
 

@@ -16,7 +16,7 @@ import os
 from array import array
 from collections.abc import Iterator, Sequence
 from glob import glob
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from edgeforest.core_pure import Forest, Rng
@@ -46,7 +46,8 @@ class Source:
         raise NotImplementedError
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
-        """The values of these rows, by column. Rows are numbered from 0 and given in ascending order.
+        """The values of these rows, by column. Rows are numbered from 0, and given in ascending order, each
+        at most once.
 
         Rows that cannot be read are left out, and noted by `skip`.
         """
@@ -90,6 +91,12 @@ class Source:
 
     def close(self) -> None:
         """Let go of files; reading opens them again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def draw(rng: Rng, count: int, n: int) -> Sequence[int]:
@@ -155,7 +162,8 @@ def open_source(given: Any, **options: Any) -> Source:
 
     What a file is, is told by its first bytes, and for text by its name: `.jsonl`, `.ndjson` and
     `.json` are JSON lines, `.lp` and `.influx` InfluxDB's line protocol, all other text is CSV. A
-    path may have wildcards. Options are those of the source: see `edgeforest.sources`.
+    path may have wildcards. Options are those of the source: see `edgeforest.sources`; of an SQLite
+    file `table_or_query`, of an iterable the `capacity` of the sample that is kept of it.
 
     >>> with open("log.csv", "w") as file:
     ...     _ = file.write("temp,window\\n20.5,shut\\n24,open\\n")
@@ -179,7 +187,7 @@ def open_source(given: Any, **options: Any) -> Source:
         raise TypeError(f"a source is a path, a table or an iterable of rows, got {given!r}")
     from edgeforest.sources.binary import Stream
 
-    return Stream(given, **options)
+    return Stream(given, **{"capacity": 100_000, **options})
 
 
 def _joined(sources: list[Source]) -> Source:
@@ -197,8 +205,11 @@ def _open_path(path: str, options: dict[str, Any]) -> Source:
     except OSError as error:
         raise SourceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     if start.startswith(b"\x93NUMPY"):
-        return binary.Npy(path, **options)
+        packed = os.path.exists(path + ".json")  # with the text of its codes
+        return binary.Packed(path) if packed else binary.Npy(path, **options)
     if start.startswith(b"SQLite format 3\0"):
+        if "table_or_query" not in options:
+            raise SourceError(f"{path} is a database: give table_or_query, the table to read")
         return binary.SQLite(path, **options)
     if start.startswith(b"PAR1"):
         return binary.Parquet(path, **options)

@@ -33,7 +33,9 @@ class Schema:
     _number: Callable[[Any], float] = field(repr=False)
     _kinds: dict[int, Callable[[Any], Any]] = field(repr=False)  # from a value to its category
     odd: dict[str, int] = field(default_factory=dict)  # values that are no numbers, by column
-    _known: dict[Any, Any] = field(default_factory=dict, repr=False)  # labels of values
+    # Labels of values that were met (at -1), and categories by feature.
+    _known: dict[int, dict[Any, Any]] = field(default_factory=dict, repr=False)
+    _comma: bool = False
     unlabelled: int = 0  # rows that were left out because their target is missing
 
     def columns(self, block: Sequence[Sequence[Any]]) -> tuple[list[Any], Any]:
@@ -43,7 +45,7 @@ class Schema:
         for f, place in enumerate(self._columns):
             values: Any = block[place]
             if f in self.categorical:
-                values = [None if _missing(v) else self._kinds[f](v) for v in values]
+                values = self._mapped(values, self._kinds[f], self._known.setdefault(f, {}))
                 columns.append(values if kept is None else [values[i] for i in kept])
             else:
                 values = self._numbers(values, self.names[f])
@@ -52,14 +54,11 @@ class Schema:
 
     def _labels(self, values: Any) -> tuple[Any, list[int] | None]:
         """The labels of rows that have one, and which rows these are, None for all."""
-        values = values.tolist() if hasattr(values, "tolist") else values
+        labels: list[Any]
         if self.regression:
-            labels: list[Any] = [None if _missing(v) else self._kind(v) for v in values]
-        else:  # each value once
-            for v in set(values).difference(self._known):
-                if not _missing(v):
-                    self._known[v] = self._kind(v)
-            labels = [self._known.get(v) for v in values]
+            labels = [None if _missing(v) else self._kind(v) for v in _plain_list(values)]
+        else:
+            labels = self._mapped(values, self._kind, self._known.setdefault(-1, {}))
         kept = None
         if None in labels:
             kept = [i for i, label in enumerate(labels) if label is not None]
@@ -67,10 +66,21 @@ class Schema:
             labels = [labels[i] for i in kept]
         return array("d", labels) if self.regression else labels, kept
 
+    def _mapped(self, values: Any, kind: Callable[[Any], Any], known: dict[Any, Any]) -> list[Any]:
+        """Labels or categories of values, None where one is missing; each value is read once."""
+        values = _plain_list(values)
+        for v in set(values).difference(known):
+            if not _missing(v):
+                known[v] = kind(v)
+        return [known.get(v) for v in values]
+
     def _numbers(self, values: Sequence[Any], name: str) -> Any:
         """Numbers, NaN where one is missing or no number."""
         if isinstance(values, array) or hasattr(values, "dtype"):
             return values
+        found = _fast(values, self._comma)
+        if found is not None:
+            return found
         found = array("f")
         for v in values:
             if v is None:
@@ -125,7 +135,31 @@ def look(
         _label_reader(number, data.y if not data.regression else [0.5]),
         number,
         {f: _label_reader(number, [row[f] for row in data.rows]) for f in places},
+        _comma=source.decimal_comma,
     )
+
+
+def _plain_list(values: Any) -> Any:
+    return values.tolist() if hasattr(values, "tolist") else values
+
+
+def _fast(values: Sequence[Any], comma: bool) -> array[float] | None:
+    """A column of numbers, if it is one without a doubt."""
+    try:
+        if any(isinstance(v, str) for v in values[:8]):
+            text = "\n".join(["nan" if v is None else v for v in values])
+            if comma:
+                text = text.replace(",", ".")
+            if "_" in text:
+                return None
+            found = array("f", map(float, text.split("\n")))
+        else:
+            found = array("f", [math.nan if v is None else v for v in values])
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if len(found) != len(values) or math.inf in found or -math.inf in found:
+        return None
+    return found
 
 
 def _reader(separator: str) -> Callable[[Any], float]:

@@ -1,0 +1,1242 @@
+"""Text files as sources: CSV, JSON lines and the line protocol, read a few rows at a time.
+
+A file may be far larger than memory. One pass notes where records begin, after which any row is
+read without the rows before it. What was noted is kept beside the file as `<path>.efidx`, and used
+again as long as the file stays as it is. Gzipped files, and text in UTF-16, are unpacked once into
+a temporary file.
+
+>>> import os, tempfile
+>>> folder = tempfile.TemporaryDirectory()
+>>> path = os.path.join(folder.name, "log.csv")
+>>> with open(path, "w") as stream:
+...     _ = stream.write("time;temp;window\\n1;20,5;shut\\n2;?;open\\n3;24,0;open\\n")
+>>> log = CSV(path)
+>>> len(log), log.names, log.separator, log.decimal_comma
+(3, ['time', 'temp', 'window'], ';', True)
+>>> log.read([0, 1])
+[['1', '2'], ['20,5', None], ['shut', 'open']]
+>>> log.close()
+>>> folder.cleanup()
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import json
+import math
+import os
+import random
+import re
+import stat
+import struct
+import sys
+import tempfile
+import zlib
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import accumulate, compress, islice
+from operator import le
+from typing import IO, Any, Self
+
+from edgeforest.sources import Source, SourceError
+from edgeforest.tables import MISSING, count, reason
+
+Progress = Callable[[int, int], object]
+
+MAX_RECORD = 1 << 24  # bytes; a longer line is not a table, or a quote is not closed
+MAX_COLUMNS = 1 << 16
+_BLOCK = 1 << 20  # bytes that the index looks at in one go
+_CHUNK = 1 << 18  # bytes that are read in one go where many rows follow each other
+_SPAN = 4096  # bytes from mark to mark of the index, more in large files
+_MARKS = 1 << 19  # of the index at most
+_BATCH = 2048  # records that are parsed in one go
+_HEAD = 1 << 16  # bytes that are looked at for separators
+_LOOK = 200  # rows that are looked at for headers and decimal commas
+_SAMPLE = 1000  # rows that are looked at for the names of columns
+
+_MAGIC = b"EFIDX\0"
+_VERSION = 1
+# version, unclosed, with lines; size and mtime of the file; size, ends and options; counts
+_HEADER = struct.Struct("<6sHBB4xQqQIIQQQ")
+
+
+class Lines(Source):
+    """A file of records, one a line; the base of the other kinds, and by itself a column of text.
+
+    Blank lines are no records, nor are lines that start with `comment`. `progress` is called with
+    the bytes done and the bytes of all while the file is unpacked, and again while it is indexed.
+    Use it in a `with` statement, or call `close` when it is no longer needed.
+    """
+
+    # Files smaller than this are indexed anew rather than keeping an index beside them.
+    keep_from = 1 << 20
+
+    _blank = b" \t"  # what a blank line may hold
+    _quote = b""  # "" if there are no quotes
+    _opens = b""  # after which bytes a quote opens a text
+    _escape = b""  # what makes a quote part of a text; if nothing does, two quotes are one
+    _spaced = False  # spaces may stand before a quote that opens
+    _shift = 0  # records above the first row
+    _numbered: tuple[int, list[int]] = (-1, [])  # a span, and the lines of its records
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        comment: str | None = None,
+        encoding: str = "utf-8",
+        max_bad: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        self._file: IO[bytes] | None = None
+        super().__init__()
+        self.path = os.fspath(path)
+        self.name = self.path if self.path.isprintable() else repr(self.path)
+        self.encoding = encoding
+        self.names = ["line"]
+        self.max_bad = max_bad
+        self._progress = progress
+        self._narrow = _is_narrow(encoding)
+        if self._narrow and codecs.lookup(encoding).name == "utf-8-sig":
+            self.encoding = "utf-8"
+        if comment is not None and not comment.strip():
+            raise SourceError("comment must be the text that starts a comment, such as '#'")
+        self._status: os.stat_result | None = None
+        try:
+            self._open()
+            self._comment = (comment or "").strip().encode(self._bytewise, "replace")
+            self._look()
+            self._make_patterns()
+            self._index()
+            if self._records <= self._shift:
+                raise SourceError(f"{self.name} is empty; it must have at least one row")
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _look(self) -> None:
+        """Find out what the index depends on."""
+
+    def _begin(self) -> None:
+        """Find out what the columns are."""
+
+    def _parse(self, rows: list[int], records: list[bytes], columns: list[list[Any]]) -> None:
+        """Add the values of these rows to the columns."""
+        columns[0] += [text.strip() for _, text in self._texts(rows, records)]
+
+    def __len__(self) -> int:
+        return self._records - self._shift
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_file": None, "_progress": None}
+
+    def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
+        """The values of these rows, by column. Rows are numbered from 0 and given in ascending order.
+
+        Rows that cannot be read are left out, and noted by `skip`.
+        """
+        self.check()
+        columns: list[list[Any]] = [[] for _ in self.names]
+        for numbers, records in self._batches(self._in_order(rows)):
+            self._parse(numbers, records, columns)
+        return list(columns)
+
+    def check(self) -> None:
+        """Raise a SourceError if the file is not what it was when it was opened."""
+        try:
+            now = os.stat(self.path)
+        except FileNotFoundError:
+            raise SourceError(f"{self.name} is gone since it was opened; put it back") from None
+        except OSError as error:
+            raise SourceError(f"cannot read {self.name}: {reason(error)}") from None
+        self._compare(now)
+
+    def _compare(self, now: os.stat_result) -> None:
+        was = self._status
+        assert was is not None
+        if now.st_size != was.st_size:
+            what = "grew" if now.st_size > was.st_size else "shrank"
+            raise SourceError(
+                f"{self.name} {what} from {was.st_size:,} to {now.st_size:,} bytes since it was "
+                "opened; open it again when it is finished"
+            )
+        if now.st_mtime_ns != was.st_mtime_ns:
+            raise SourceError(f"{self.name} has changed since it was opened; open it again")
+
+    def close(self) -> None:
+        """Let go of the file, and of what it was unpacked to; reading opens it again."""
+        file, self._file = getattr(self, "_file", None), None
+        if file is not None:
+            file.close()
+
+    # ---- Bytes
+
+    def _open(self) -> IO[bytes]:
+        """The file, or what it was unpacked to."""
+        if self._file is not None:
+            return self._file
+        raw: IO[bytes] | None = None
+        try:
+            # A pipe would wait for a writer, perhaps for ever.
+            if not stat.S_ISREG(os.stat(self.path).st_mode):
+                kind = "a folder" if os.path.isdir(self.path) else "no ordinary file"
+                raise SourceError(f"{self.name} is {kind}; give the path of a text file")
+            raw = open(self.path, "rb", buffering=0)  # noqa: SIM115
+            status = os.fstat(raw.fileno())
+            if self._status is None:
+                self._status = status
+            self._compare(status)
+            self._file = self._unpacked(raw)
+            if self._file is not raw:
+                raw.close()
+            self._size = os.fstat(self._file.fileno()).st_size
+            self._start = 3 if self._bytes(0, 3) == codecs.BOM_UTF8 else 0
+        except OSError as error:
+            if raw is not None:
+                raw.close()
+            raise SourceError(f"cannot read {self.name}: {reason(error)}") from None
+        except ValueError as error:
+            if raw is not None:
+                raw.close()
+            if isinstance(error, SourceError):
+                raise
+            # A path with a NUL in it.
+            raise SourceError(f"cannot read {self.name}: {error}") from None
+        return self._file
+
+    def _unpacked(self, raw: IO[bytes]) -> IO[bytes]:
+        """The file itself if it is plain, else a temporary file of the text that is in it."""
+        zipped = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        stream: Any = gzip.GzipFile(fileobj=raw) if zipped else raw
+        try:
+            first = stream.read(4)
+            encoding = "" if self._narrow else self.encoding
+            for mark, wide in _WIDE:
+                if first.startswith(mark):
+                    encoding = wide
+                    break
+            if not zipped and not encoding:
+                return raw
+            stream.seek(0)
+            return self._unpack(raw, stream, encoding)
+        except (gzip.BadGzipFile, EOFError, zlib.error):
+            raise SourceError(f"{self.name} is cut short or damaged; copy it again") from None
+        except UnicodeError:
+            raise SourceError(
+                f"{self.name} is not {encoding} text; give its encoding, or save it as UTF-8"
+            ) from None
+        finally:
+            if zipped:
+                stream.close()
+
+    def _unpack(self, raw: IO[bytes], stream: Any, encoding: str) -> IO[bytes]:
+        decoder = codecs.getincrementaldecoder(encoding)() if encoding else None
+        folder = os.path.dirname(os.path.abspath(self.path))
+        target: IO[bytes]
+        try:
+            target = tempfile.TemporaryFile(dir=folder, prefix=".edgeforest-")  # noqa: SIM115
+        except OSError:
+            folder = tempfile.gettempdir()
+            target = tempfile.TemporaryFile(prefix="edgeforest-")  # noqa: SIM115
+        whole = os.fstat(raw.fileno()).st_size
+        try:
+            while block := stream.read(_BLOCK):
+                text = decoder.decode(block).encode("utf-8", "replace") if decoder else block
+                self._write(target, text, folder)
+                if self._progress is not None:
+                    self._progress(min(raw.tell(), whole), whole)
+            if decoder:
+                decoder.decode(b"", True)
+            self._write(target, b"", folder)
+        except BaseException:
+            target.close()
+            raise
+        if encoding:
+            self._narrow, self.encoding = False, encoding
+        return target
+
+    def _write(self, target: IO[bytes], text: bytes, folder: str) -> None:
+        try:
+            target.write(text)
+            if not text:
+                target.flush()
+        except OSError as error:
+            raise SourceError(
+                f"cannot unpack {self.name} into {folder}: {reason(error)}; make room there"
+            ) from None
+
+    def _bytes(self, at: int, size: int) -> bytes:
+        """Bytes of the file; fewer where it ends."""
+        file = self._file or self._open()
+        try:
+            block = _read_at(file, size, at)
+            while 0 < len(block) < size:
+                more = _read_at(file, size - len(block), at + len(block))
+                if not more:
+                    break
+                block += more
+        except OSError as error:
+            raise SourceError(f"cannot read {self.name}: {reason(error)}") from None
+        return block
+
+    @property
+    def _bytewise(self) -> str:
+        """The encoding of the bytes that are read."""
+        return self.encoding if self._narrow else "utf-8"
+
+    # ---- Records
+
+    def _make_patterns(self) -> None:
+        """Make the patterns that find quoted texts of more than one line, and blank lines."""
+        comment = re.escape(self._comment)
+        blank = re.escape(self._blank)
+        self._suspect = re.compile(rb"\n(?:[\n\r%s]%s)" % (blank, comment and b"|" + comment))
+        self._first_sign = re.compile(
+            rb"\n[%s]*+(?!%s)[^%s\n\r]" % (blank, comment or b"\n", blank)
+        )
+        if not self._quote:
+            return
+        parts = {
+            b"Q": re.escape(self._quote),
+            b"SEP": re.escape(self._opens),
+            b"OPEN": rb"[%s\n\r]" % re.escape(self._opens),
+            b"BODY": re.escape(self._quote + self._escape),  # [^BODY] is a part of any text
+            b"INNER": re.escape(self._quote) * 2,  # so is this
+            b"WIDE": re.escape(self._quote) * 2,  # or this, with line ends
+            b"NOTE": rb"[%s]*+%s[^\n\r]*+" % (blank, comment) if comment else rb"(?!)",
+        }
+        if self._escape:
+            parts[b"OPEN"] = rb"[^%s]%s" % (re.escape(self._escape), re.escape(self._opens))
+            parts[b"INNER"] = re.escape(self._escape) + rb"[^\n\r]"
+            parts[b"WIDE"] = re.escape(self._escape) + rb"(?:.|\Z)"
+
+        def pattern(text: bytes) -> re.Pattern[bytes]:
+            whole = re.sub(rb"[A-Z]{2,}|_?Q", lambda name: parts[name.group().lstrip(b"_")], text)
+            return re.compile(whole, re.DOTALL)
+
+        # What has no quoted line end, and then a text that has some, or none where all is done.
+        line = rb"[^BODY\n\r]*+(?:INNER[^BODY\n\r]*+)*+Q"
+        wide = rb"(Q[^BODY]*+(?:WIDE[^BODY]*+)*+(?:(Q)|\Z))"
+        self._fast = pattern(
+            rb"[^Q]*+(?:Q(?:(?<=OPEN_Q)%s|(?<!OPEN_Q))[^Q]*+)*+(?:%s)?+" % (line, wide)
+        )
+        # The same where comments may hold quotes, or spaces may stand before one.
+        if self._spaced:
+            self._full = pattern(
+                rb"[^SEP\n\r]*+(?:[\n\r]NOTE|OPEN *+(?:Q%s|(?!Q))[^SEP\n\r]*+)*+(?:OPEN *+%s)?+"
+                % (line, wide)
+            )
+        else:
+            self._full = pattern(
+                rb"(?:[^Q\n\r]++|[\n\r](?:NOTE)?+|Q(?:(?<=OPEN_Q)%s|(?<!OPEN_Q)))*+(?:%s)?+"
+                % (line, wide)
+            )
+
+    def _mask(self, block: bytes) -> tuple[bytes, bool]:
+        """The block with line ends in quotes hidden, and whether a quote is open at its end.
+
+        It is as long as it was. The block begins with a record.
+        """
+        if not self._quote or self._quote not in block:
+            return block, False
+        full = (self._spaced and b" " + self._quote in block) or (
+            self._comment and self._comment in block
+        )
+        text = b"\n" + block
+        masked: bytearray | None = None
+        closed = True
+        for found in (self._full if full else self._fast).finditer(text):
+            start, end = found.span(1)
+            if end < 0:
+                break
+            if masked is None:
+                masked = bytearray(text)
+            masked[start:end] = b"x" * (end - start)
+            closed = found.group(2) is not None
+        return (block, False) if masked is None else (bytes(masked[1:]), not closed)
+
+    def _told(self, lines: list[bytes]) -> list[bytes]:
+        """For each line what there is to tell it as a record, nothing if it is none."""
+        blank, comment = self._blank, self._comment
+        told = [line.strip(blank) for line in lines]
+        if comment:
+            return [b"" if line.startswith(comment) else line for line in told]
+        return told
+
+    def _split(self, chunk: bytes) -> list[bytes]:
+        """The records of a chunk that begins with one."""
+        masked, _ = self._mask(chunk)
+        lines = masked.splitlines()
+        told = self._told(lines)
+        if masked is chunk:
+            return list(compress(lines, told))
+        starts = accumulate(map(len, masked.splitlines(keepends=True)), initial=0)
+        found = zip(starts, lines, told, strict=False)
+        return [chunk[start : start + len(line)] for start, line, tells in found if tells]
+
+    def _batches(self, rows: Sequence[int]) -> Iterator[tuple[list[int], list[bytes]]]:
+        """The records of these rows, some at a time."""
+        numbers: list[int] = []
+        records: list[bytes] = []
+        size = 0
+        offsets, firsts, shift = self._offsets, self._firsts, self._shift
+        at, end = 0, len(rows)
+        while at < end:
+            span = bisect_right(firsts, rows[at] + shift) - 1
+            last = span + 1
+            upto = bisect_left(rows, firsts[last] - shift, at)
+            start = offsets[span]
+            while upto < end and offsets[last] - start < _CHUNK:  # the next row is in the next span
+                if rows[upto] + shift >= firsts[last + 1]:
+                    break
+                last += 1
+                upto = bisect_left(rows, firsts[last] - shift, upto)
+            found = self._span(span, last)
+            wanted = rows[at:upto]
+            first = firsts[span] - shift
+            if isinstance(wanted, range) and wanted.step == 1:
+                picked = found[wanted[0] - first : wanted[-1] - first + 1]
+            else:
+                picked = [found[row - first] for row in wanted]
+            numbers += wanted
+            records += picked
+            size += sum(map(len, picked))
+            at = upto
+            if len(records) >= _BATCH or size >= _BLOCK:
+                yield numbers, records
+                numbers, records, size = [], [], 0
+        if records:
+            yield numbers, records
+
+    def _span(self, span: int, last: int) -> list[bytes]:
+        """The records of the spans of the index from one to before another."""
+        start, stop = self._offsets[span], self._offsets[last]
+        chunk = self._bytes(start, stop - start)
+        expected = self._firsts[last] - self._firsts[span]
+        each = self._mark_line(last) - self._mark_line(span) == expected  # each line is a record
+        records = chunk.splitlines() if each else self._split(chunk)
+        if len(records) != expected:
+            self.check()
+            raise SourceError(
+                f"{self.name} is not as its index says; delete {self._index_path()} and open it "
+                "again"
+            )
+        return records
+
+    def _mark_line(self, mark: int) -> int:
+        return self._lines[mark] if self._lines else self._firsts[mark] + 1
+
+    def _line(self, row: int) -> int:
+        """The line at which a row begins, numbered from 1."""
+        record = row + self._shift
+        span = bisect_right(self._firsts, record) - 1
+        if self._numbered[0] != span:  # bad rows come one after the other
+            start, stop = self._offsets[span : span + 2]
+            chunk = self._bytes(start, stop - start)
+            masked, _ = self._mask(chunk)
+            whole = masked.splitlines(keepends=True)
+            told = self._told(masked.splitlines())
+            starts = accumulate(map(len, whole), initial=0)
+            ends = [
+                _line_ends(chunk[at : at + len(line)])
+                for at, line in zip(starts, whole, strict=False)
+            ]
+            lines = accumulate(ends, initial=self._mark_line(span))
+            self._numbered = span, list(compress(lines, told))
+        return self._numbered[1][record - self._firsts[span]]
+
+    def _texts(self, rows: list[int], records: list[bytes]) -> list[tuple[int, str]]:
+        """The records as text, without those that are none."""
+        encoding = self._bytewise
+        nul = b"\0" in b"".join(records)
+        if not nul:
+            try:
+                return list(zip(rows, [str(r, encoding) for r in records], strict=True))
+            except UnicodeError:
+                pass
+        texts = []
+        for row, record in zip(rows, records, strict=True):
+            if b"\0" in record:
+                self.skip(row, self._line(row), "has a NUL byte")
+                continue
+            try:
+                texts.append((row, str(record, encoding)))
+            except UnicodeError:
+                self.skip(row, self._line(row), f"is not {encoding} text")
+        return texts
+
+    def _in_order(self, rows: Sequence[int]) -> Sequence[int]:
+        if not isinstance(rows, range | list | tuple):
+            rows = [int(row) for row in rows]
+        if not rows:
+            return rows
+        if not all(map(le, rows, islice(rows, 1, None))):
+            raise SourceError("rows are read in ascending order; sort them")
+        for row in (rows[0], rows[-1]):
+            if not 0 <= row < len(self):
+                raise SourceError(
+                    f"{self.name} has no row {row}; it has {count(len(self), 'row')}, the first is 0"
+                )
+        return rows
+
+    # ---- The index
+
+    def _options(self) -> bytes:
+        """What else tells records apart."""
+        parts = (self._blank, self._quote, self._opens, self._escape, self._comment)
+        return repr((*parts, self._spaced, "" if self._narrow else self.encoding)).encode()
+
+    def _index(self) -> None:
+        self._offsets, self._firsts = array("Q"), array("Q")
+        self._lines = array("Q")  # of marks; empty if each line is a record
+        self._records = 0
+        self._unclosed = False  # a quote in the last record
+        keep = self._size >= self.keep_from
+        if keep and self._load():
+            return
+        self._make_index()
+        self.check()
+        if keep:
+            self._save()
+
+    def _make_index(self) -> None:
+        """Note where records begin, every so many bytes, in one pass."""
+        spacing = max(_SPAN, -(-self._size // _MARKS))
+        at = self._start  # of the file, that all before is noted
+        rest = b""
+        line = 1
+        read = at
+        while True:
+            block = self._bytes(read, max(_BLOCK, len(rest)))
+            read += len(block)
+            last = not block or read >= self._size
+            block = rest + block if rest else block
+            masked, unclosed = self._mask(block)
+            cut = masked.rfind(b"\n") + 1
+            if not cut:  # the end might be half of \r\n
+                cut = masked.rfind(b"\r", 0, max(0, len(masked) - 1)) + 1
+            if len(block) - cut > MAX_RECORD:
+                self._refuse_long(line + _line_ends(block[:cut]), unclosed)
+            if last:
+                cut = len(block)
+                self._unclosed = unclosed
+            line = self._note(at, block, masked, cut, line, spacing)
+            at += cut
+            rest = block[cut:]
+            if self._progress is not None:
+                self._progress(min(read, self._size), self._size)
+            if last:
+                break
+        self._mark(at, line)
+
+    def _refuse_long(self, line: int, unclosed: bool) -> None:
+        size = f"{MAX_RECORD >> 20} MB"
+        if unclosed:
+            raise SourceError(
+                f"the row at line {line} of {self.name} has a quote that is not closed within "
+                f"{size}; close it, or say that quotes mean nothing (quote=None)"
+            )
+        raise SourceError(
+            f"line {line} of {self.name} is longer than {size}; give a file with a row a line"
+        )
+
+    def _mark(self, offset: int, line: int) -> None:
+        if not self._lines and line != self._records + 1:
+            self._lines = array("Q", (first + 1 for first in self._firsts))
+            self._lines.append(line)
+        elif self._lines:
+            self._lines.append(line)
+        self._offsets.append(offset)
+        self._firsts.append(self._records)
+
+    def _note(
+        self, base: int, block: bytes, masked: bytes, cut: int, line: int, spacing: int
+    ) -> int:
+        """Note the marks of a block up to a cut; the line after it."""
+        if not cut:
+            return line
+        end = b"\n" if b"\n" in masked else b"\r"
+        alone = b"\r" in masked and _ALONE.search(masked)
+        plain = not alone and not self._suspect.search(b"\n" + masked)
+        at = 0
+        while at < cut:
+            self._mark(base + at, line)
+            to = masked.find(end, at + spacing - 1, cut) + 1 or cut
+            half = masked[to - 1] not in b"\r\n"  # the end of the file
+            if alone:
+                found = masked[at:to].splitlines()
+                ends = len(found)
+                n = ends - self._told(found).count(b"")
+            else:
+                n = ends = masked.count(b"\n", at, to) + half
+                if not plain:
+                    n = len(self._first_sign.findall(b"\n" + masked[at:to]))
+            self._records += n
+            line += ends if masked is block else _line_ends(block[at:to]) + half
+            at = to
+        return line
+
+    def _index_path(self) -> str:
+        return self.path + ".efidx"
+
+    def _facts(self) -> tuple[int, ...]:
+        """What must be the same for an index to be used again."""
+        ends = self._bytes(0, _SPAN) + self._bytes(max(0, self._size - _SPAN), _SPAN)
+        status = self._status
+        assert status is not None
+        facts = (status.st_size, status.st_mtime_ns, self._size)
+        return (*facts, zlib.crc32(ends), zlib.crc32(self._options()))
+
+    def _load(self) -> bool:
+        """Use the index beside the file, if it is of this file as it is now."""
+        try:
+            with open(self._index_path(), "rb") as stream:
+                header = stream.read(_HEADER.size)
+                magic, version, unclosed, with_lines, *facts = _HEADER.unpack(header)
+                *facts, records, marks, _ = facts
+                if (magic, version) != (_MAGIC, _VERSION) or tuple(facts) != self._facts():
+                    return False
+                arrays = [array("Q") for _ in range(3 if with_lines else 2)]
+                size = _HEADER.size + 8 * marks * len(arrays) + 4
+                if marks < 2 or os.fstat(stream.fileno()).st_size != size:
+                    return False
+                crc = zlib.crc32(header)
+                for values in arrays:
+                    values.fromfile(stream, marks)
+                    crc = zlib.crc32(values, crc)
+                    if sys.byteorder == "big":
+                        values.byteswap()
+                if stream.read() != struct.pack("<I", crc):
+                    return False
+        except (OSError, EOFError, struct.error):
+            return False
+        self._offsets, self._firsts = arrays[:2]
+        self._lines = arrays[2] if with_lines else array("Q")
+        self._records = records
+        self._unclosed = bool(unclosed)
+        return True
+
+    def _save(self) -> None:
+        """Keep the index beside the file; where that cannot be, it is made again next time."""
+        path = self._index_path()
+        temporary = ""
+        try:
+            try:
+                with open(path, "rb") as stream:
+                    if stream.read(len(_MAGIC)) != _MAGIC:
+                        return  # somebody else's file
+            except FileNotFoundError:
+                pass
+            folder, name = os.path.split(os.path.abspath(path))
+            handle, temporary = tempfile.mkstemp(".tmp", name + ".", folder)
+            with open(handle, "wb") as stream:
+                numbers = (*self._facts(), self._records, len(self._offsets), 0)
+                flags = (self._unclosed, bool(self._lines))
+                header = _HEADER.pack(_MAGIC, _VERSION, *flags, *numbers)
+                stream.write(header)
+                crc = zlib.crc32(header)
+                for values in (self._offsets, self._firsts, self._lines):
+                    if sys.byteorder == "big":
+                        values = array("Q", values)
+                        values.byteswap()
+                    crc = zlib.crc32(values, crc)
+                    stream.write(values)
+                stream.write(struct.pack("<I", crc))
+            if self._status is not None:  # who may read the file may read its index
+                os.chmod(temporary, stat.S_IMODE(self._status.st_mode) & 0o666)
+            os.replace(temporary, path)
+        except OSError:
+            if temporary:
+                _remove(temporary)
+        except BaseException:
+            if temporary:
+                _remove(temporary)
+            raise
+
+
+class CSV(Lines):
+    """A table of values with separators between them, one row a line.
+
+    What is not given is looked for: the `separator` (comma, semicolon, tab, | or runs of spaces),
+    whether the first row is a `header`, and whether numbers have a decimal comma. Cells are text
+    without the space around it, and None where they are missing. Quoted cells may hold separators,
+    doubled quotes and line ends. Rows that have too few or too many cells are bad; more than
+    `max_bad` of them are an error.
+    """
+
+    texts = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        separator: str | None = None,
+        header: bool | None = None,
+        names: Sequence[str] | None = None,
+        comment: str | None = None,
+        quote: str | None = '"',
+        decimal_comma: bool | None = None,
+        encoding: str = "utf-8",
+        max_bad: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        if separator is not None and not (_is_sign(separator) or separator == " "):
+            raise SourceError(f"separator must be one sign, such as ';', got {separator!r}")
+        if quote and (not _is_sign(quote) or quote == separator):
+            raise SourceError(f"quote must be a sign of its own, such as '\"', got {quote!r}")
+        self.separator = separator or ""
+        self.quote = quote or ""
+        self._quote = self.quote.encode()
+        self._header = header
+        self._names = None if names is None else [str(name) for name in names]
+        self._comma = decimal_comma
+        super().__init__(
+            path, comment=comment, encoding=encoding, max_bad=max_bad, progress=progress
+        )
+
+    def _use(self, separator: str) -> None:
+        """Split by this separator from now on."""
+        self.separator = separator
+        self._opens = separator.encode()
+        self._blank = b" " if separator == "\t" else b" \t"
+        self._spaced = separator != " "
+        self._make_patterns()
+
+    def _look(self) -> None:
+        given = self.separator
+        self._use(given or ",")
+        head = self._head()
+        best = 0.0
+        found = given or ","
+        for separator in (given,) if given else _SEPARATORS:
+            self._use(separator)
+            records = self._split(head)
+            if len(head) < self._size - self._start and len(records) > 1:
+                records.pop()  # it may be half of one
+            score = _score(self._cells(_few(records)), separator)
+            if score > best:
+                best, found = score, separator
+        self._use(found)
+
+    def _head(self) -> bytes:
+        """The first bytes, with more than one line if there is one."""
+        size = _HEAD
+        while True:
+            head = self._bytes(self._start, size)
+            if len(head) < size or size > MAX_RECORD:
+                return head[:MAX_RECORD]
+            if _line_ends(head) > 2 and (size >= _BLOCK or len(self._split(head)) > 2):
+                return head
+            size *= 2
+
+    def _cells(self, records: list[bytes]) -> list[list[str]]:
+        """The cells of records, without complaint."""
+        encoding = self._bytewise
+        texts = [str(record, encoding, "replace") for record in records]
+        return [row for text in texts if (row := self._row(text))]
+
+    def _row(self, text: str) -> list[str] | None:
+        """The cells of one row, None if there is a cell that is far too long."""
+        try:
+            return next(self._reader([text]), None)
+        except csv.Error:
+            return None
+
+    def _reader(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        if self.separator == " ":
+            texts = [text.strip(" \t") for text in texts]
+        if not self.quote:
+            return csv.reader(
+                texts, delimiter=self.separator, quoting=csv.QUOTE_NONE, skipinitialspace=True
+            )
+        return csv.reader(
+            texts, delimiter=self.separator, quotechar=self.quote, skipinitialspace=True
+        )
+
+    def _begin(self) -> None:
+        rows = self._peek(range(min(self._records, _LOOK)))
+        if not rows:
+            raise SourceError(f"line {self._line(0)} of {self.name} is too long for a table")
+        if self._records > len(rows):
+            rows += self._peek(sorted(random.Random(0).choices(range(1, self._records), k=_LOOK)))
+        if self._comma is None:
+            self._comma = self.separator != "," and _has_decimal_comma(rows)
+        self.decimal_comma = self._comma
+        below = rows[1:]
+        header = self._header
+        if header is None:
+            header = self._is_header(rows[0], below)
+        self._shift = int(header)
+        if len(rows[0]) > MAX_COLUMNS:
+            raise SourceError(
+                f"{self.name} has {len(rows[0]):,} columns, at most {MAX_COLUMNS:,} can be read; "
+                "give its separator if it was guessed wrong"
+            )
+        if not len(self):
+            raise SourceError(f"{self.name} names columns but has no rows; add some")
+        if header:
+            names = self._name_row()
+            wider = [row for row in below if len(row) == len(names) + 1]
+            if 2 * len(wider) > len(below):
+                # As R writes it; or a separator at the end of each row.
+                after = not any(row[-1] for row in wider)
+                names.insert(len(names) if after else 0, "")
+        else:
+            names = [""] * Counter(map(len, rows)).most_common(1)[0][0]
+        if self._names is not None:
+            if len(self._names) != len(names):
+                raise SourceError(
+                    f"{self.name} has {count(len(names), 'column')}, but names for "
+                    f"{len(self._names)} were given; name each"
+                )
+            names = self._names
+        self.names = _distinct(names)
+        if self._unclosed:
+            self._skip_unclosed()
+
+    def _peek(self, rows: Sequence[int]) -> list[list[str]]:
+        """The cells of these rows, without complaint."""
+        found = []
+        size = 0
+        for _, records in self._batches(rows):
+            found += [[cell.strip() for cell in row] for row in self._cells(_few(records))]
+            size += sum(map(len, records))
+            if size > _BLOCK:
+                break
+        return found
+
+    def _skip_unclosed(self) -> None:
+        row = len(self) - 1
+        self.skip(row, self._line(row), "opens a quote that is never closed")
+
+    def _is_header(self, first: list[str], below: list[list[str]]) -> bool:
+        comma = bool(self._comma)
+        if any(_is_number(cell, comma) for cell in first):
+            return False
+        if any(_is_number(cell, comma) for row in below for cell in row):
+            return True
+        # All is text: a header is what does not come again.
+        if len(set(first)) < len(first) or not all(first):
+            return False
+        again = any(row[f : f + 1] == [cell] for row in below for f, cell in enumerate(first))
+        return not again
+
+    def _name_row(self) -> list[str]:
+        """The cells of the header."""
+        _, records = next(self._batches([-1]))
+        encoding = self._bytewise
+        try:
+            text = str(records[0], encoding)
+        except UnicodeError:
+            raise SourceError(
+                f"line {self._line(-1)} of {self.name}, its header, is not {encoding} text; give "
+                "its encoding"
+            ) from None
+        if "\0" in text:
+            raise SourceError(f"{self.name} has NUL bytes in its header; is it a text file?")
+        row = self._row(text)
+        if not row:
+            raise SourceError(f"line {self._line(-1)} of {self.name} is too long for a header")
+        return [name.strip() for name in row]
+
+    def _parse(self, rows: list[int], records: list[bytes], columns: list[list[Any]]) -> None:
+        if self._unclosed and rows[-1] == len(self) - 1:
+            at = bisect_left(rows, rows[-1])
+            self._skip_unclosed()
+            rows, records = rows[:at], records[:at]
+        texts = self._texts(rows, records)
+        width = len(columns)
+        cells: list[list[str]] = []
+        with suppress(csv.Error):
+            cells = list(self._reader([text for _, text in texts]))
+        if len(cells) != len(texts) or any(len(row) != width for row in cells):
+            cells = [row for at, text in texts if (row := self._good(at, text, width))]
+        missing = MISSING
+        for column, found in zip(columns, zip(*cells, strict=True), strict=False):
+            column += [None if (t := raw.strip()) in missing else t for raw in found]
+
+    def _good(self, row: int, text: str, width: int) -> list[str] | None:
+        """The cells of a row, or None if they are not as many as there are columns."""
+        cells = self._row(text)
+        if cells is None:
+            limit = csv.field_size_limit()
+            self.skip(row, self._line(row), f"has a cell of more than {limit:,} characters")
+        elif len(cells) != width:
+            has = f"has {count(len(cells), 'value')} where there are {count(width, 'column')}"
+            self.skip(row, self._line(row), has)
+            cells = None
+        return cells
+
+
+class JSONLines(Lines):
+    """One JSON object a line: its keys are columns, `wifi.rssi` that of an object in an object.
+
+    Columns are the keys that a random sample of rows has, unless `names` says which. Numbers and
+    text stay what they are, true and false are 1 and 0, null and keys that a row has not are None,
+    and lists are left out.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        names: Sequence[str] | None = None,
+        comment: str | None = None,
+        encoding: str = "utf-8",
+        max_bad: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        self._names = None if names is None else [str(name) for name in names]
+        super().__init__(
+            path, comment=comment, encoding=encoding, max_bad=max_bad, progress=progress
+        )
+
+    def _begin(self) -> None:
+        first = next(self._batches([0]))[1][0].strip()
+        if first in (b"{", b"[") or first.startswith((b"[{", b"[ {")):
+            raise SourceError(
+                f"{self.name} has not one JSON object a line; save it as JSON lines, such as with "
+                "jq -c"
+            )
+        if self._names is not None:
+            self.names = self._names
+            return
+        n = len(self)
+        rows = sorted(random.Random(0).sample(range(n), min(n, _SAMPLE)))
+        keys: dict[str, None] = {}
+        for numbers, records in self._batches(rows):
+            for row in self._objects(numbers, records):
+                keys.update(dict.fromkeys(row))
+        if not keys:
+            raise SourceError(f"{self.name} has no values; its objects must have keys")
+        self.names = list(keys)
+
+    def _objects(self, rows: list[int], records: list[bytes]) -> Iterator[dict[str, Any]]:
+        for row, text in self._texts(rows, records):
+            found = None
+            why = "is no JSON object"
+            try:
+                value = json.loads(text)
+                if isinstance(value, dict):
+                    found = _flat(value, {}, "")
+            except json.JSONDecodeError as error:
+                why += f" ({error.msg} at character {error.colno})"
+            except (ValueError, RecursionError):
+                why += " that can be read"
+            if found is None:
+                self.skip(row, self._line(row), why)
+            else:
+                yield found
+
+    def _parse(self, rows: list[int], records: list[bytes], columns: list[list[Any]]) -> None:
+        names = self.names
+        for row in self._objects(rows, records):
+            get = row.get
+            for column, name in zip(columns, names, strict=True):
+                column.append(get(name))
+
+
+class LineProtocol(Lines):
+    """The line protocol of InfluxDB: `air,room=hall temp=20.5,people=3i 1700000000`.
+
+    Columns are `measurement` if there is more than one, the tags (text), the fields (numbers, true
+    and false as 1 and 0, or text) and `time`, as far as a random sample of rows has them. A name
+    that is taken already gets a number: `time.2`.
+    """
+
+    _quote = b'"'
+    _opens = b"="
+    _escape = b"\\"
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        encoding: str = "utf-8",
+        max_bad: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(path, comment="#", encoding=encoding, max_bad=max_bad, progress=progress)
+
+    def _begin(self) -> None:
+        n = len(self)
+        rows = sorted(random.Random(0).sample(range(n), min(n, _SAMPLE)))
+        seen: dict[tuple[int, str], None] = {}
+        kinds: set[str] = set()
+        for numbers, records in self._batches(rows):
+            for point in self._points(numbers, records):
+                kinds.add(point[_MEASUREMENT])
+                seen.update(dict.fromkeys(point))
+        if not seen:
+            raise SourceError(f"{self.name} has no points that can be read")
+        if len(kinds) < 2:
+            seen.pop(_MEASUREMENT, None)
+        self._keys = sorted(seen, key=lambda key: key[0])  # in order of appearance otherwise
+        self.names = _distinct([name for _, name in self._keys])
+
+    def _points(
+        self, rows: list[int], records: list[bytes]
+    ) -> Iterator[dict[tuple[int, str], Any]]:
+        for row, text in self._texts(rows, records):
+            point = None
+            try:
+                point = _point(text.strip(" \t"))
+            except ValueError as error:
+                why = f"is no line protocol ({error})"
+            if point is None:
+                self.skip(row, self._line(row), why)
+            else:
+                yield point
+
+    def _parse(self, rows: list[int], records: list[bytes], columns: list[list[Any]]) -> None:
+        keys = self._keys
+        for point in self._points(rows, records):
+            get = point.get
+            for column, key in zip(columns, keys, strict=True):
+                column.append(get(key))
+
+
+# ---- Cells
+
+_SEPARATORS = ("\t", ";", ",", "|", " ")  # where all else is equal, the first is taken
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:[.]\d*)?|[.]\d+)(?:[eE][+-]?\d+)?|[+-]?inf", re.ASCII)
+_NUMBER_COMMA = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?|[+-]?inf", re.ASCII)
+_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?", re.ASCII)
+_POINT = re.compile(r"[+-]?\d*[.]\d+(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def _few(records: list[bytes]) -> list[bytes]:
+    """As many of the records as are looked at; fewer if they are long."""
+    size = 0
+    for n, record in enumerate(records[:_LOOK]):
+        size += len(record)
+        if size > _BLOCK:
+            return records[: max(2, n)]
+    return records[:_LOOK]
+
+
+def _is_number(cell: str, comma: bool) -> bool:
+    return bool((_NUMBER_COMMA if comma else _NUMBER).fullmatch(cell))
+
+
+def _has_decimal_comma(rows: list[list[str]]) -> bool:
+    commas = points = 0
+    for row in rows:
+        for cell in row:
+            commas += _COMMA.fullmatch(cell) is not None
+            points += _POINT.fullmatch(cell) is not None
+    return commas > points
+
+
+def _score(rows: list[list[str]], separator: str) -> float:
+    """How well a separator fits: rows are as wide as each other, and cells are numbers."""
+    if not rows or len(rows[0]) < 2 or not any(map(str.strip, rows[0])):
+        return 0.0
+    width, times = Counter(map(len, rows)).most_common(1)[0]
+    if width < 2:
+        return 0.0
+    cells = [cell.strip() for row in rows[1:] for cell in row] or [""]
+    good = sum(_is_number(cell, separator != ",") or cell in MISSING for cell in cells)
+    return times / len(rows) + good / len(cells) / 2
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names that are all there and differ: a, a.2, column 3.
+
+    >>> _distinct(["a", "a", "", "a.2"])
+    ['a', 'a.3', 'column 3', 'a.2']
+    """
+    taken = set(names)
+    used: set[str] = set()
+    found = []
+    for place, name in enumerate(names, 1):
+        base = name or f"column {place}"
+        name = base
+        number = 2
+        while name in used or (name != names[place - 1] and name in taken):
+            name = f"{base}.{number}"
+            number += 1
+        used.add(name)
+        found.append(name)
+    return found
+
+
+# ---- Values
+
+_BIG = 1 << 1023
+
+
+def _flat(value: dict[str, Any], flat: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The values of an object and of the objects in it, by dotted names."""
+    for key, item in value.items():
+        kind = type(item)
+        if kind is dict:
+            _flat(item, flat, f"{prefix}{key}.")
+        elif kind is bool:
+            flat[prefix + key] = int(item)
+        elif kind is int:
+            flat[prefix + key] = (
+                item if -_BIG < item < _BIG else math.inf if item > 0 else -math.inf
+            )
+        elif kind is not list:
+            flat[prefix + key] = item
+    return flat
+
+
+_MEASUREMENT = (0, "measurement")
+_TIME = (3, "time")  # tags are 1, fields 2
+_KEY = re.compile(r"((?:\\.|[^,= \\])+)=", re.DOTALL)
+_HEAD_NAME = re.compile(r"((?:\\.|[^, \\])+)", re.DOTALL)
+_TAG_VALUE = re.compile(r"((?:\\.|[^,= \\])*)", re.DOTALL)
+_FIELD_VALUE = re.compile(r'("(?:\\.|[^"\\])*+"|[^, "]+)', re.DOTALL)
+_ESCAPE = re.compile(r"\\([,= ])")
+_TEXT_ESCAPE = re.compile(r'\\(["\\])')
+_FIELD_NUMBER = re.compile(r"[+-]?(?:\d+(?:[.]\d*)?|[.]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_FIELD_WHOLE = re.compile(r"([+-]?\d{1,40})[iu]", re.ASCII)
+_TIMESTAMP = re.compile(r" +(-?\d{1,40})", re.ASCII)
+_TRUE = frozenset(("t", "T", "true", "True", "TRUE"))
+_FALSE = frozenset(("f", "F", "false", "False", "FALSE"))
+
+
+def _point(text: str) -> dict[tuple[int, str], Any]:
+    """The values of one line of line protocol; a ValueError says what is wrong with it."""
+    if "\\" not in text and '"' not in text and (simple := _simple_point(text)):
+        return simple
+    point: dict[tuple[int, str], Any] = {}
+    at = 0
+
+    def take(pattern: re.Pattern[str], what: str) -> str:
+        nonlocal at
+        found = pattern.match(text, at)
+        if found is None:
+            raise ValueError(f"no {what} at character {at + 1}")
+        at = found.end()
+        return found.group(1)
+
+    point[_MEASUREMENT] = _bare(take(_HEAD_NAME, "measurement"))
+    while text.startswith(",", at):
+        at += 1
+        key = _bare(take(_KEY, "name of a tag"))
+        point[1, key] = _bare(take(_TAG_VALUE, "value of a tag")) or None
+    if not text.startswith(" ", at):
+        raise ValueError("no fields")
+    while text.startswith(" ", at):
+        at += 1
+    while True:
+        key = _bare(take(_KEY, "name of a field"))
+        point[2, key] = _value(take(_FIELD_VALUE, "value of a field"))
+        if not text.startswith(",", at):
+            break
+        at += 1
+    if at < len(text):
+        point[_TIME] = int(take(_TIMESTAMP, "time"))
+        if at < len(text):
+            raise ValueError(f"more after the time at character {at + 1}")
+    return point
+
+
+def _simple_point(text: str) -> dict[tuple[int, str], Any] | None:
+    """The same, faster, for a line without escapes and quotes; None if it is not that simple."""
+    name, _, rest = text.partition(" ")
+    fields, _, when = rest.partition(" ")
+    name, *tags = name.split(",")
+    if not name:
+        return None
+    point: dict[tuple[int, str], Any] = {_MEASUREMENT: name}
+    for tag in tags:
+        key, sign, value = tag.partition("=")
+        if not key or not sign or "=" in value:
+            return None
+        point[1, key] = value or None
+    for field in fields.split(","):
+        key, _, value = field.partition("=")
+        if not key or not value:
+            return None
+        point[2, key] = float(value) if _FIELD_NUMBER.fullmatch(value) else _value(value)
+    if when:
+        if not _TIMESTAMP.fullmatch(" " + when):
+            return None
+        point[_TIME] = int(when)
+    return point
+
+
+def _bare(text: str) -> str:
+    return _ESCAPE.sub(r"\1", text) if "\\" in text else text
+
+
+def _value(text: str) -> float | int | str:
+    if _FIELD_NUMBER.fullmatch(text):
+        return float(text)
+    if text.startswith('"'):
+        return _TEXT_ESCAPE.sub(r"\1", text[1:-1])
+    if found := _FIELD_WHOLE.fullmatch(text):
+        return int(found.group(1))
+    if text in _TRUE:
+        return 1
+    if text in _FALSE:
+        return 0
+    raise ValueError(f"{text[:40]!r} is no value")
+
+
+# ---- Files
+
+_WIDE = (  # what begins text of more than one byte a character
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_ALONE = re.compile(rb"\r(?!\n)")
+_pread: Any = getattr(os, "pread", None)
+
+
+def _read_at(file: IO[bytes], size: int, at: int) -> bytes:
+    if _pread is not None:  # processes that share a file do not share a place in it
+        block: bytes = _pread(file.fileno(), size, at)
+        return block
+    file.seek(at)
+    return file.read(size)
+
+
+def _is_narrow(encoding: str) -> bool:
+    """Whether commas, quotes and line ends are one byte each, and that byte is nothing else."""
+    try:
+        name = codecs.lookup(encoding).name
+        every = bytes(range(256)).decode(encoding, "replace")
+    except (LookupError, TypeError, UnicodeError, ValueError):
+        raise SourceError(f"there is no encoding {encoding!r}; 'utf-8' is the usual one") from None
+    if name in ("utf-8", "utf-8-sig"):
+        return True
+    return len(every) == 256 and every[:128] == bytes(range(128)).decode("ascii")
+
+
+def _is_sign(text: str) -> bool:
+    return len(text) == 1 and text.isascii() and text not in "\r\n\0 " and not text.isalnum()
+
+
+def _line_ends(text: bytes) -> int:
+    ends = text.count(b"\n")
+    if b"\r" in text:
+        ends += text.count(b"\r") - text.count(b"\r\n")
+    return ends
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
