@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from edgeforest.plots import plot_importances, plot_tree
     from edgeforest.progress import Progress
     from edgeforest.pruning import prune
+    from edgeforest.sources import open_source
+    from edgeforest.streaming import train_source
 
 __version__ = "0.1.0"
 __all__ = [
@@ -42,12 +44,14 @@ __all__ = [
     "export_text",
     "load",
     "merge",
+    "open_source",
     "permutation_importance",
     "plot_importances",
     "plot_tree",
     "prune",
     "stability",
     "train",
+    "train_source",
     "train_steps",
 ]
 
@@ -67,6 +71,8 @@ _LATER = {
     "plots": ("plot_importances", "plot_tree"),
     "progress": ("Progress",),
     "pruning": ("prune",),
+    "sources": ("open_source",),
+    "streaming": ("train_source",),
 }
 
 if not TYPE_CHECKING:  # which knows what there is without it

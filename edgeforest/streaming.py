@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeforest import combine, core_pure, engine
 from edgeforest.core_pure import LEVELS, Budget, Forest, Rng, Spent
-from edgeforest.sources import Source, SourceError, draw
+from edgeforest.sources import Source, SourceError, draw, open_source
 from edgeforest.sources.schema import LOOK, Schema, look
 
 if TYPE_CHECKING:
@@ -305,7 +305,11 @@ class Streaming:
             "samples": max_samples,
             "budget": self.budget.insertions,
             "seed": self.seed,
-            "options": {k: repr(v) for k, v in sorted(self.options.items()) if k != "engine"},
+            "options": {
+                name: repr(value)
+                for name, value in sorted(self.options.items())
+                if name not in ("engine", "n_jobs")  # which change the speed alone
+            },
         }
         return dict(json.loads(json.dumps(given)))
 
@@ -360,17 +364,20 @@ class Streaming:
         self.grown = forest
 
 
-def train_source(source: Source, target: str, **options: Any) -> Forest:
-    """Train a forest from a source: see `Streaming` for the options.
+def train_source(source: Any, target: str, **options: Any) -> Forest:
+    """Train a forest from a source without holding its rows: see docs/streaming.md.
 
-    If the source fails on the way, the error has the trees that are done as `forest`.
+    `source` is a path, or what else `open_source` takes; `target` names the column to learn.
+    `categorical`, `drop` and `task` overrule what is found by looking. `checkpoint` is a file that
+    has the model after every tree, and `resume=True` goes on from it. All other options are those
+    of `train`. If the source fails on the way, the error has the trees that are done as `forest`.
 
     >>> from edgeforest.sources import Table
     >>> table = Table({"a": list(range(500)), "b": [i * 0.5 for i in range(500)]})
     >>> round(train_source(table, "b", n_trees=5).predict([100.0]))
     50
     """
-    training = Streaming(source, target, **options)
+    training = Streaming(open_source(source), target, **options)
     try:
         for _ in training:
             pass

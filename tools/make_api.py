@@ -20,7 +20,17 @@ GROUPS = {
     ),
     "Training": (
         "Without NumPy, scikit-learn or anything else, on boards too.",
-        ["train", "train_steps", "Training", "Budget", "Spent", "Progress", "Rng"],
+        [
+            "train",
+            "train_steps",
+            "Training",
+            "open_source",
+            "train_source",
+            "Budget",
+            "Spent",
+            "Progress",
+            "Rng",
+        ],
     ),
     "Models": ("", ["Forest", "load", "merge", "prune"]),
     "Explaining": (
