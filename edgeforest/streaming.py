@@ -111,6 +111,7 @@ class Streaming:
         self.planned: int = trial.planned
         self.grown = self._head(trial)
         self.importance = [0] * len(self.grown.names)
+        trial._steps = None  # which holds it, and so its rows
         if resume:
             self._resume()
         self.budget.spent = self.grown.spent
@@ -156,15 +157,23 @@ class Streaming:
         n = len(self.source)
         chosen = draw(Rng(self.seed, STREAMS + 1 + pool), self.pool, n)
         slices = 1 if self.budget.seconds is None else SLICES
-        parts: list[Any] = []
+        columns: list[Any] = []
+        done = 0
         for first in range(slices):
             rows = chosen[first::slices]
             for at in range(0, len(rows), READ):
-                parts.append(self.schema.columns(self.source.read(rows[at : at + READ])))
+                some, labels = self.schema.columns(self.source.read(rows[at : at + READ]))
+                some.append(labels)
+                if not columns:  # as large as they will be: growing would take twice the room
+                    columns = [_room(column, len(chosen)) for column in some]
+                for column, part in zip(columns, some, strict=True):
+                    column[done : done + len(labels)] = part
+                done += len(labels)
             if self._hurried():
                 break  # train with what was read
-        columns = [_joined(list(some)) for some in zip(*[c for c, _ in parts], strict=True)]
-        labels = _joined([y for _, y in parts])
+        for column in columns:
+            del column[done:]
+        labels = columns.pop()
         if not len(labels):
             raise SourceError(
                 f"no row of {self.source.name} has a target {self.schema.target!r}; give some"
@@ -221,6 +230,7 @@ class Streaming:
                 return
             self.source.check()
             if self._pool[0] != pool and not self._hurried():
+                self._pool = pool, None  # before the next one is read
                 self._pool = pool, self._read(pool)
             yield from self._grow(first, last)
             if len(self.grown) < last:
@@ -242,6 +252,7 @@ class Streaming:
                 training.importance = [0.0] * len(self.importance)  # of each tree alone
                 cost = total
             yield self
+        training._steps = None
 
     def _share(self, first: int, last: int) -> Budget:
         """The budget of some trees: equal shares, so that it does not matter where one goes on."""
@@ -387,13 +398,8 @@ def train_source(source: Any, target: str, **options: Any) -> Forest:
     return training.forest()
 
 
-def _joined(parts: list[Any]) -> Any:
-    """A column from its parts."""
-    if hasattr(parts[0], "dtype"):
-        import numpy as np
-
-        return np.concatenate(parts)
-    whole = parts[0]
-    for part in parts[1:]:
-        whole.extend(part)
-    return whole
+def _room(part: Any, n: int) -> Any:
+    """A column of n values like those of a part."""
+    if isinstance(part, array):
+        return array(part.typecode, bytes(n * part.itemsize))
+    return [None] * n

@@ -321,3 +321,48 @@ def test_tables_of_every_kind_are_sources():
     with pytest.raises(TypeError, match="path"):
         open_source(7)
     assert json.loads(train(open_source({"a": [1, 2], "y": [0, 1]}), "y").to_json())["features"]
+
+
+# ---- Memory
+
+WITHIN = """
+import resource, sys
+import edgeforest
+from edgeforest import Budget, engine
+from edgeforest.sources import open_source
+from edgeforest.streaming import train_source
+
+path, room = sys.argv[1], int(sys.argv[2])
+names = [*[f"f{k}" for k in range(20)], "y"]
+small = {"f": list(range(300)), "y": [i % 2 for i in range(300)]}
+train_source(small, "y", n_trees=2)      # what is loaded once is no part of it
+source = open_source(path, names=names)
+with open("/proc/self/status") as status:
+    size = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmSize"))
+resource.setrlimit(resource.RLIMIT_AS, (size + room, size + room))
+forest = train_source(source, "y", n_trees=6, max_depth=8, budget=Budget(bytes=room))
+print(len(forest), forest.spent.rows_read)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
+def test_training_from_a_large_file_stays_within_its_bytes(tmp_path, figure):
+    """A file of 168 MB, a budget of 12 MB, and a process that may not grow by more than that."""
+    n, room = 2_000_000, 12_000_000
+    path = tmp_path / "large.npy"
+    with open(path, "wb") as stream:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (n, 21)}
+        np.lib.format.write_array_header_1_0(stream, header)
+        for seed in range(10):
+            part = np.random.default_rng(seed).standard_normal((n // 10, 21), dtype=np.float32)
+            part[:, 20] = part[:, 0] + part[:, 1] > 0
+            stream.write(part.tobytes())
+    done = subprocess.run(
+        [sys.executable, "-c", WITHIN, str(path), str(room)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    trees, rows = map(int, done.stdout.split())
+    figure(
+        f"{path.stat().st_size / 1e6:.0f} MB, {trees} trees, {rows:,} rows drawn in {room / 1e6:.0f} MB"
+    )
+    assert trees == 6

@@ -100,23 +100,24 @@ class Source:
 
 
 def draw(rng: Rng, count: int, n: int) -> Sequence[int]:
-    """Numbers of `count` of n rows, each at most once, in ascending order.
+    """Numbers of `count` of n rows, drawn at random, in ascending order.
+
+    One of each of `count` stretches of the same length: no time of a log is missed, and no row
+    comes twice.
 
     >>> from edgeforest import Rng
     >>> list(draw(Rng(1), 3, 1000))
-    [235, 589, 904]
+    [211, 431, 804]
     """
     if count >= n:
         return range(n)
-    if 2 * count > n:  # say which ones are left out
-        out = set(draw(rng, n - count, n))
-        return array("I", [i for i in range(n) if i not in out])
     numbers = array("I", bytes(4 * count))
-    rng.fill(numbers, n)
-    chosen = set(numbers)
-    while len(chosen) < count:
-        chosen.add(rng.below(n))
-    return array("I", sorted(chosen))
+    low = 0
+    for i in range(count):
+        high = (i + 1) * n // count
+        numbers[i] = low + rng.below(high - low)
+        low = high
+    return numbers
 
 
 class Table(Source):

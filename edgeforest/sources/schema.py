@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from edgeforest.core_pure import Rng
     from edgeforest.sources import Source
 
-LOOK = 4096  # rows that tell what the columns are
+LOOK = 4096  # rows that tell what the columns are ...
+CELLS = 40_000  # ... or fewer, if there are many columns
 
 
 @dataclass
@@ -74,10 +75,12 @@ class Schema:
                 known[v] = kind(v)
         return [known.get(v) for v in values]
 
-    def _numbers(self, values: Sequence[Any], name: str) -> Any:
+    def _numbers(self, values: Any, name: str) -> Any:
         """Numbers, NaN where one is missing or no number."""
-        if isinstance(values, array) or hasattr(values, "dtype"):
+        if isinstance(values, array):
             return values
+        if hasattr(values, "dtype") and values.dtype.kind in "fiub":
+            return array("f", values.astype("f4").tobytes())
         found = _fast(values, self._comma)
         if found is not None:
             return found
@@ -111,31 +114,49 @@ def look(
             )
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"task must be auto, classification or regression, got {task!r}")
-    block = source.sample(LOOK, rng)
+    block = source.sample(max(256, min(LOOK, CELLS // len(source.names))), rng)
     if not len(block[0]):
         raise SourceError(f"no row of {source.name} can be used; look at its first lines")
     separator = ";" if source.decimal_comma else ","
-    texts = [_texts(column, source.texts) for column in block]
+    # Columns that are arrays are numbers without a look; but one of them, if there is nothing else.
+    looked = [
+        f
+        for f, name in enumerate(source.names)
+        if not _is_array(block[f]) or name in (target, *categorical, *drop)
+    ]
+    numbers = [f for f in range(len(source.names)) if f not in looked]
+    looked = sorted([*looked, *numbers[:1]])
     lines = range(len(block[0]))
-    table = tables.Table(source.name, list(source.names), texts, lines, separator)
+    names = [source.names[f] for f in looked]
+    texts = [_texts(block[f], source.texts) for f in looked]
+    table = tables.Table(source.name, names, texts, lines, separator)
     try:
         data = tables.prepare(table, target, categorical=categorical, drop=drop, task=task)
     except tables.TableError as error:
         raise SourceError(_in_python(str(error))) from None
+    kinds = {name: [row[f] for row in data.rows] for f, name in enumerate(data.names)}
+    wanted = {*data.names, *(source.names[f] for f in numbers[1:])}
+    names = [name for name in source.names if name in wanted]
     number = _reader(separator)
-    places = [f for f, name in enumerate(data.names) if name in data.categories]
+    places = [f for f, name in enumerate(names) if name in data.categories]
     return Schema(
         target,
         data.regression,
-        data.names,
+        names,
         places,
         data.left_out,
-        [source.names.index(name) for name in data.names],
+        [source.names.index(name) for name in names],
         source.names.index(target),
         _label_reader(number, data.y if not data.regression else [0.5]),
         number,
-        {f: _label_reader(number, [row[f] for row in data.rows]) for f in places},
+        {f: _label_reader(number, kinds[names[f]]) for f in places},
         _comma=source.decimal_comma,
+    )
+
+
+def _is_array(column: Any) -> bool:
+    return (
+        isinstance(column, array) or getattr(getattr(column, "dtype", None), "kind", "O") in "fiub"
     )
 
 
