@@ -179,7 +179,8 @@ class BaseForest:
         if warm:
             self._check_schema(rows)
         before = len(self.forest_) if warm else 0
-        if type(self.n_estimators) is not bool and self.n_estimators < before:
+        _checks._between("n_estimators", self.n_estimators, 1, 4096)
+        if self.n_estimators < before:
             raise ValueError(
                 f"n_estimators={self.n_estimators} must be at least the {before} trees that there "
                 "are when warm_start=True"
@@ -276,7 +277,7 @@ class BaseForest:
         rows = inputs.Rows(None, len(source), len(schema.names), schema.names)
         options = BaseForest._options(self, rows, None)
         if not self.regression:
-            options["class_weight"] = self.class_weight
+            options["class_weight"] = self._balance()
         training = Streaming(
             source,
             target,
@@ -310,6 +311,10 @@ class BaseForest:
         self._take(training.forest(), schema.names)
         self._draws = []
         return self
+
+    def _balance(self) -> ClassWeight:
+        """The weights of classes; draws by weight are balanced in every tree anyway."""
+        return "balanced" if self.class_weight == "balanced_subsample" else self.class_weight
 
     def _read_target(self, y: Any, n: int) -> tuple[Array, Array | None]:
         """What to train with, and the classes."""
@@ -628,9 +633,7 @@ class ForestClassifier(BaseForest):
     def _options(self, rows: inputs.Rows, labels: Array | None) -> dict[str, Any]:
         assert labels is not None
         options = super()._options(rows, labels)
-        given = self.class_weight
-        if given == "balanced_subsample":  # draws by weight are balanced in every tree
-            given = "balanced"
+        given = self._balance()
         if isinstance(given, dict):
             places = {label: k for k, label in enumerate(labels.tolist())}
             for label in given:

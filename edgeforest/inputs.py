@@ -317,8 +317,9 @@ def read_classes(y: Any, n: int) -> tuple[Array, NDArray[np.intp]]:
     if array.dtype.kind == "U" and not isinstance(y, np.ndarray) and hasattr(y, "__iter__"):
         array = np.array(list(y), object)  # NumPy has made text of numbers, if there were some
     if array.dtype.kind == "O":
+        plain = (str, bool, int, float, np.generic)
         if len({isinstance(v, str) for v in array}) > 1 or any(
-            v is None or _is_na(v) or v != v for v in array
+            not isinstance(v, plain) or v != v for v in array
         ):
             raise ValueError(
                 "Unknown label type: y must be all text or all numbers, and none may be missing"

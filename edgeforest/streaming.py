@@ -34,7 +34,7 @@ else:
     from binascii import crc32
 
 ROWS = 131072  # rows of a tree whose depth does not say how many it can put to use
-BYTES = 64_000_000  # for the pool, where the budget does not say
+BYTES = 100_000_000  # for the pool, where the budget does not say
 POOLS = 4  # times that rows are read, at most: reading is slow
 READ = 2048  # rows at once: text takes many times the room of its numbers
 SLICES = 8  # passes over the source, if reading may have to stop: each one is a fair sample

@@ -200,12 +200,12 @@ def test_a_killed_training_goes_on_to_the_same_forest(tmp_path, figure):
     path = tmp_path / "model.json"
     chance = random.Random(7)
     kills, seen = 0, set()
-    for _ in range(60):
+    for _ in range(120):
         process = subprocess.Popen([*command, str(path)], stdout=subprocess.PIPE)
         assert process.stdout
         process.stdout.readline()
         try:
-            process.wait(timeout=chance.uniform(0, usual / 2))
+            process.wait(timeout=chance.uniform(0, usual / 3))
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
             kills += 1

@@ -705,8 +705,9 @@ class Parquet(_File):
     Truths become 0 and 1, points in time and durations seconds, decimals floats, categories their
     text, nulls None. Columns that are lists, structures or bytes are left out; `left_out` names them.
 
-    >>> log = Parquet("log.parquet")        # doctest: +SKIP
-    >>> log.read([0, 700_000])              # doctest: +SKIP
+    >>> from pyarrow import parquet, table
+    >>> parquet.write_table(table({"temp": [20.5, 24.0], "window": ["shut", "open"]}), "log.parquet")
+    >>> Parquet("log.parquet").read([0, 1])
     [array('d', [20.5, 24.0]), ['shut', 'open']]
     """
 
