@@ -1574,7 +1574,7 @@ class Training(Data, Loops):
                 self._wanted -= self._demand(end - start, depth) - min(end - start, RACE_ROWS)
                 continue
             leaves += 1
-            if self.splitter != "exact" and (self.budget.insertions or end - start > EXACT_BELOW):
+            if self.splitter != "exact" and end - start > GROUP_ROWS:
                 # The race has seen some rows; all of them tell what the split has gained.
                 tree.gain[node] = self.criterion.describe(
                     self.cells(start, middle), self.cells(start, end)
@@ -1910,7 +1910,7 @@ class Forest:
             raise ValueError("a regression has no class shares; use predict")
         one, answers = self._votes(rows)
         # Votes add up to scale * trees, unless forests were joined that know different classes.
-        answers = [[v / sum(out) for v in out] for _, out in answers]
+        answers = [[v / (sum(out) or 1) for v in out] for _, out in answers]
         return answers[0] if one else answers
 
     @property

@@ -706,7 +706,7 @@ class ForestClassifier(BaseForest):
 
     def _predict_proba(self, encoded: Array, forest: Forest | None = None) -> NDArray[np.float64]:
         votes = oob.sums(forest or self.forest_, encoded)
-        shares: NDArray[np.float64] = votes / votes.sum(axis=1, keepdims=True)
+        shares: NDArray[np.float64] = votes / np.maximum(1, votes.sum(axis=1, keepdims=True))
         return shares
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:

@@ -420,7 +420,7 @@ ef_status ef_tree_grow(ef_tree *tree, int64_t insertions)
         }
         tree->leaves++;
         /* The race has seen some rows; all of them tell what the split has gained. */
-        if (task->splitter != EF_EXACT && (tree->left >= 0 || n > EF_EXACT_BELOW))
+        if (task->splitter != EF_EXACT && n > EF_GROUP_ROWS)
             node->gain = (float)ef_gain(tree, start, middle, end);
         node->left = (uint32_t)add_node(tree, start, middle, node->depth + 1);
         node->right = (uint32_t)add_node(tree, middle, end, node->depth + 1);
