@@ -613,26 +613,26 @@ def test_verbose_shows_a_bar_of_tqdm_or_lines(capsys, monkeypatch):
 @pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
 def test_training_stops_when_the_score_has_stopped_to_grow(kind, figure):
     X, y = DIABETES if kind.regression else load_digits(return_X_y=True)
-    X, y = X[:600], y[:600]
+    X, y = X[:300], y[:300]
     scores = []
     options = {"max_depth": 6, "random_state": 0}
     forest = kind(
-        300,
+        120,
         tol=0.0,
         n_iter_no_change=8,
         callback=lambda p: scores.append((p.trees, p.score)),
         **options,
     ).fit(X, y)
     trees = len(forest.estimators_)
-    assert 9 <= trees < 300
+    assert 9 <= trees < 120
     by_trees = {count: score for count, score in scores if score is not None}
     same = kind(trees, oob_score=True, **options).fit(X, y)  # the score that it went by
     assert same.forest_.feature == forest.forest_.feature
     before = [by_trees[t] for t in by_trees if t <= trees - 8]
     assert max(before) >= max(score for t, score in by_trees.items() if t > trees - 8)
-    more = kind(300, oob_score=True, **options).fit(X, y)
+    more = kind(120, oob_score=True, **options).fit(X, y)
     figure(
-        f"{trees} of 300 trees, out of bag {same.oob_score_:.4f} instead of {more.oob_score_:.4f}"
+        f"{trees} of 120 trees, out of bag {same.oob_score_:.4f} instead of {more.oob_score_:.4f}"
     )
     assert same.oob_score_ > more.oob_score_ - 0.05
 
