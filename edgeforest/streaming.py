@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from edgeforest import combine, core_pure, engine
 from edgeforest.core_pure import LEVELS, Budget, Forest, Rng, Spent
 from edgeforest.sources import Source, SourceError, draw, open_source
-from edgeforest.sources.schema import LOOK, Schema, look
+from edgeforest.sources.schema import Schema, look
 
 if TYPE_CHECKING:
     from zlib import crc32
@@ -102,6 +102,7 @@ class Streaming:
         )
         self.criterion = criterion or ("mse" if self.schema.regression else "gini")
         self._signature = self._sign(target, max_samples)
+        self.read = max(16, min(READ, 250_000 // len(source.names)))  # rows at once
         self.pool = min(len(source), self._fitting())  # rows in memory at a time
         self.rows = min(self.pool, self._rows_of_a_tree(max_samples))
         if self.pool < len(source):
@@ -122,27 +123,28 @@ class Streaming:
         if max_samples is not None:
             rows: int = _checks._part("max_samples", max_samples, len(self.source))
             return rows
+        if self.max_depth is None or self.max_depth > 10:
+            return max(ROWS, self.pool if self.pool == len(self.source) else 0)
         per_leaf = 256 if self.schema.regression else 128
-        deep = self.max_depth is None or self.max_depth > 10
-        return ROWS if deep else max(16384, per_leaf << (self.max_depth or 0))
+        return max(16384, per_leaf << self.max_depth)
 
     def _bytes(self, rows: int) -> int:
         """The memory that so many rows take, and the text in hand while they are read."""
         columns = 4 * len(self.schema.names) + 8 * len(self.schema.categorical) + 16
         of_a_value = 100 if self.source.texts else 32
-        return rows * columns + min(rows, READ) * of_a_value * len(self.source.names)
+        return rows * columns + min(rows, self.read) * of_a_value * len(self.source.names)
 
     def _fitting(self) -> int:
         """How many rows the memory has room for: their values, and their codes in training."""
-        room = BYTES if self.budget.bytes is None else self.budget.bytes
-        m = len(self.schema.names)
-        room = room * 7 // 8 - self._bytes(READ) - 4096 * m  # the rest is for the trees
-        rows = room // (self._bytes(READ + 1) - self._bytes(READ) + m + 60)
+        given = BYTES if self.budget.bytes is None else self.budget.bytes
+        m, some = len(self.schema.names), self.read
+        of_a_row = self._bytes(some + 1) - self._bytes(some) + m + 60
+        fixed = self._bytes(some) + 4096 * m
+        rows = (given * 7 // 8 - fixed) // of_a_row  # the rest is for the trees
         if rows < 256:
-            least = (self._bytes(READ) + 256 * (6 * m + 100) + 4096 * m) * 8 // 7
             raise ValueError(
-                f"a budget of {self.budget.bytes} bytes holds too few rows of {m} features; give "
-                f"at least {least}"
+                f"{given} bytes hold too few rows of {m} features; give a budget of at least "
+                f"{(fixed + 256 * of_a_row) * 8 // 7 + 1} bytes"
             )
         return rows
 
@@ -161,8 +163,8 @@ class Streaming:
         done = 0
         for first in range(slices):
             rows = chosen[first::slices]
-            for at in range(0, len(rows), READ):
-                some, labels = self.schema.columns(self.source.read(rows[at : at + READ]))
+            for at in range(0, len(rows), self.read):
+                some, labels = self.schema.columns(self.source.read(rows[at : at + self.read]))
                 some.append(labels)
                 if not columns:  # as large as they will be: growing would take twice the room
                     columns = [_room(column, len(chosen)) for column in some]
@@ -213,7 +215,7 @@ class Streaming:
         head = combine.like(trial.grown)
         head.prepare()
         head.limit = self.budget.insertions
-        head.spent = Spent(rows_read=min(len(self.source), LOOK))
+        head.spent = Spent(rows_read=self.schema.looked)
         head.engine = trial.engine
         if self.schema.regression and self.pool < len(self.source):  # other rows may lie beyond
             head.low = array("f", [head.low - head.span])[0]

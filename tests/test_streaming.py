@@ -39,11 +39,13 @@ def table(X, y):
 
 
 @on_every_engine
+@pytest.mark.parametrize("depth", [6, None])
 @pytest.mark.parametrize("regression", [False, True])
-def test_a_source_that_fits_gives_the_forest_of_memory(regression):
+def test_a_source_that_fits_gives_the_forest_of_memory(regression, depth, monkeypatch):
     X, classes, values = made(700)
     y = values if regression else classes
-    options = {"n_trees": 4, "max_depth": 6, "seed": 3}
+    options = {"n_trees": 4, "max_depth": depth, "seed": 3}
+    monkeypatch.setattr(streaming, "ROWS", 200)  # a limit only where rows do not fit
     streamed = train(table(X, y), "y", **options)
     names = [f"f{f}" for f in range(6)]
     criterion = "mse" if regression else "gini"
@@ -294,6 +296,18 @@ def test_what_cannot_be_is_said_in_a_sentence(options, said):
     with pytest.raises(ValueError, match=said) as caught:
         train_source(source, options.pop("target", "y"), **options)
     assert "\n" not in str(caught.value)
+
+
+def test_wide_tables_are_read_a_few_rows_at_a_time():
+    X, y, _ = made(300, features=3000)
+    source = table(X, y)
+    training = Streaming(source, "y", n_trees=2, max_depth=3, max_features=200)
+    assert training.read == 83
+    for _ in training:
+        pass
+    assert len(training.forest()) == 2
+    with pytest.raises(ValueError, match="100 bytes hold too few rows of 3000 features; give a"):
+        Streaming(source, "y", budget=Budget(bytes=100))
 
 
 def test_rows_without_a_target_are_left_out_and_counted():

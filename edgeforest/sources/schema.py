@@ -37,6 +37,7 @@ class Schema:
     # Labels of values that were met (at -1), and categories by feature.
     _known: dict[int, dict[Any, Any]] = field(default_factory=dict, repr=False)
     _comma: bool = False
+    looked: int = 0  # rows that told all this
     unlabelled: int = 0  # rows that were left out because their target is missing
 
     def columns(self, block: Sequence[Sequence[Any]]) -> tuple[list[Any], Any]:
@@ -151,6 +152,7 @@ def look(
         number,
         {f: _label_reader(number, kinds[names[f]]) for f in places},
         _comma=source.decimal_comma,
+        looked=len(block[0]),
     )
 
 
