@@ -1579,8 +1579,9 @@ class Training(Data, Loops):
                 tree.gain[node] = self.criterion.describe(
                     self.cells(start, middle), self.cells(start, end)
                 )[0]
-            tree.left[node] = tree.add(start, middle, depth + 1)
+            left = tree.add(start, middle, depth + 1)
             tree.right[node] = tree.add(middle, end, depth + 1)
+            tree.left[node] = left  # the last, since Ctrl-C may come in between
             self._wanted += self._demand(middle - start, depth + 1)
             self._wanted += self._demand(end - middle, depth + 1)
             self._wanted -= self._demand(end - start, depth) - min(end - start, RACE_ROWS)
@@ -1815,6 +1816,9 @@ class Forest:
             else:
                 stack.append((tree.right[node], here))
                 stack.append((tree.left[node], -1))
+            here += 1
+        while here < len(self.feature):  # children that Ctrl-C left without a parent
+            self.feature[here] = LEAF
             here += 1
 
     def encode(self, row):

@@ -1,6 +1,7 @@
 """Ctrl-C ends a long training at once, and what was grown by then can be used."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeforest import core_pure, load
 from edgeforest.engine import present
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -115,3 +117,35 @@ def test_an_interpreted_fit_ends_within_half_a_second_of_ctrl_c(engine, figure):
     took = interrupt(0.3, engine, 1, 20_000, "splitter=exact")
     figure(f"{took * 1000:.0f} ms")
     assert took <= WITHIN
+
+
+@posix
+def test_ctrl_c_between_any_two_lines_leaves_a_whole_forest():
+    """The specification itself: whatever line it comes before, the trees are sound."""
+    rows = [[i % 17, i % 5, i * 7 % 23] for i in range(400)]
+    labels = [(row[0] > 8) + (row[2] > 11) for row in rows]
+    chance = random.Random(1)
+    for _ in range(80):
+        training = core_pure.Training(rows, labels, n_trees=3, max_depth=5)
+        left = chance.randrange(1, 9000)
+
+        def trace(frame, event, _):
+            nonlocal left
+            if frame.f_code.co_filename == core_pure.__file__ and event == "line":
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                for _ in training:
+                    pass
+        finally:
+            sys.settrace(before)
+        signal.alarm(20)  # a tree in a circle would never end
+        forest = training.forest()
+        assert load(forest.to_json()).predict(rows[:9]) == forest.predict(rows[:9])
+        signal.alarm(0)

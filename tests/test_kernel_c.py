@@ -20,7 +20,7 @@ SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
 COMMON = ["-O1", "-g", "-ffp-contract=off", *STRICT, *SANITIZE]
 CASES = 2500  # of the driver
-EXAMPLES = 20  # of the grid
+EXAMPLES = 10  # of the grid
 GRID = "same_forest and not either_side and not step and not fortran or stopped or predicted and slices"
 
 # In CI the test runs, and fails if there is no gcc.
