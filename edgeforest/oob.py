@@ -35,17 +35,16 @@ class Draws:
         self.weights = training.weights
         self.bootstrap = bool(training.bootstrap)
         self.sample_size = training.sample_size
+        self.pool = self.n if self.patch is None else len(self.patch)  # rows that may be drawn
 
     def leaves_out(self) -> bool:
         """Whether a tree leaves rows out."""
-        pool = self.n if self.patch is None else len(self.patch)
-        return self.bootstrap or pool < self.n or self.sample_size < pool
+        return self.bootstrap or self.pool < self.n or self.sample_size < self.pool
 
     def outside(self, number: int) -> NDArray[np.bool_]:
         """Of each row, whether the tree of that number did not draw it."""
-        pool = self.n if self.patch is None else len(self.patch)
         short = self.bootstrap or self.weights is not None
-        rows = np.empty(self.sample_size if short else pool, np.int64)
+        rows = np.empty(self.sample_size if short else self.pool, np.int64)
         core_numpy.draw(self, Rng(self.seed, number + 1), rows)
         outside = np.ones(self.n, np.bool_)
         outside[rows[: self.sample_size]] = False

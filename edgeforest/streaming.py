@@ -21,17 +21,13 @@ from array import array
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from zlib import crc32
 
 from edgeforest import combine, core_pure, engine
 from edgeforest.core_pure import LEVELS, Budget, Forest, Rng, Spent
 from edgeforest.sources import Source, SourceError, draw, open_source
 from edgeforest.sources.schema import Schema, look
-
-if TYPE_CHECKING:
-    from zlib import crc32
-else:
-    from binascii import crc32
 
 ROWS = 131072  # rows of a tree whose depth does not say how many it can put to use
 BYTES = 100_000_000  # for the pool, where the budget does not say
