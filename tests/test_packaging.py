@@ -210,7 +210,8 @@ def test_the_wheel_for_everywhere_has_none(pure, tmp_path):
         *ROOT.glob("edgeforest/*.pyi"),
         ROOT / "edgeforest/py.typed",
     ]
-    assert held == {str(file.relative_to(ROOT)) for file in files}
+    exported = {f"edgeforest/export/{file.name}" for file in ROOT.glob("export/*.py")}
+    assert held == {str(file.relative_to(ROOT)) for file in files} | exported
     place = install(pure, tmp_path / "pure")
     code, said = cli(place, "engines")
     assert code == 0
