@@ -28,7 +28,7 @@ kernel = Extension(
     "edgeforest._kernel",
     [
         "edgeforest/_kernel.c",
-        *(f"{KERNEL}{part}.c" for part in ("data", "race", "grow", "predict")),
+        *(f"{KERNEL}{part}.c" for part in ("data", "race", "grow", "predict", "online")),
     ],
     depends=[KERNEL + "edgeforest.h", KERNEL + "internal.h"],
     define_macros=[("_POSIX_C_SOURCE", "200809L")],

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from edgeforest.explanation import Explanation, explain, export_text
     from edgeforest.importance import Importances, permutation_importance, stability
+    from edgeforest.online import OnlineForest
     from edgeforest.plots import plot_importances, plot_tree
     from edgeforest.progress import Progress
     from edgeforest.pruning import prune
@@ -32,6 +33,7 @@ __all__ = [
     "ExtraTreesRegressor",
     "Forest",
     "Importances",
+    "OnlineForest",
     "Progress",
     "RandomForestClassifier",
     "RandomForestRegressor",
@@ -68,6 +70,7 @@ _LATER = {
     ),
     "explanation": ("Explanation", "explain", "export_text"),
     "importance": ("Importances", "permutation_importance", "stability"),
+    "online": ("OnlineForest",),
     "plots": ("plot_importances", "plot_tree"),
     "progress": ("Progress",),
     "pruning": ("prune",),

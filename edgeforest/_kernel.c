@@ -16,7 +16,7 @@
 #include <time.h>
 #endif
 
-enum { KERNEL = 2 }; /* core_native.py asks for it: another number where the two do not fit */
+enum { KERNEL = 3 }; /* core_native.py asks for it: another number where the two do not fit */
 
 static double now(void)
 {
@@ -738,6 +738,155 @@ static PyObject *kernel_values(PyObject *self, PyObject *args)
     return Py_NewRef(Py_None);
 }
 
+/* ---- Learning row by row ---- */
+
+static const char GROVE[] = "edgeforest._kernel.grove";
+
+static void grove_free(PyObject *capsule)
+{
+    PyMem_Free(PyCapsule_GetPointer(capsule, GROVE));
+}
+
+static ef_grove *grove_of(PyObject *capsule) { return PyCapsule_GetPointer(capsule, GROVE); }
+
+/* grove(numbers, rows, least, kinds): a grove by its plan; `numbers` are those of ef_plan. */
+static PyObject *kernel_grove(PyObject *self, PyObject *args)
+{
+    ef_plan p;
+    Py_buffer kinds;
+    int criterion, extra;
+    long long least;
+    (void)self;
+    memset(&p, 0, sizeof p);
+    if (!PyArg_ParseTuple(args, "(iiiiiiiiiiiIIIii)dLy*", &p.m, &p.width, &p.n_trees,
+                          &p.max_features, &p.n_bins, &p.max_depth, &p.nodes, &p.races, &p.window,
+                          &p.patch, &p.stride, &p.seed, &p.stream, &p.scale, &criterion, &extra,
+                          &p.rows, &least, &kinds))
+        return NULL;
+    p.least = least;
+    p.criterion = (uint8_t)criterion;
+    p.extra = (uint8_t)extra;
+    size_t head = (sizeof(ef_grove) + 15) & ~(size_t)15;
+    unsigned char *memory = PyMem_Calloc(1, head + ef_grove_bytes(&p));
+    if (!memory) {
+        PyBuffer_Release(&kinds);
+        return PyErr_NoMemory();
+    }
+    ef_grove_begin((ef_grove *)(void *)memory, &p, kinds.buf, memory + head);
+    PyBuffer_Release(&kinds);
+    PyObject *capsule = PyCapsule_New(memory, GROVE, grove_free);
+    if (!capsule)
+        PyMem_Free(memory);
+    return capsule;
+}
+
+/* learn(grove, values, labels, first, n, guesses): predict and learn rows first .. first + n;
+ * with None for guesses, take them over without learning. */
+static PyObject *kernel_learn(PyObject *self, PyObject *args)
+{
+    PyObject *capsule, *given;
+    Py_buffer values, labels, guesses;
+    Py_ssize_t first, n;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Oy*y*nnO", &capsule, &values, &labels, &first, &n, &given))
+        return NULL;
+    ef_grove *grove = grove_of(capsule);
+    int learns = given != Py_None;
+    if (!grove || (learns && PyObject_GetBuffer(given, &guesses, PyBUF_WRITABLE) < 0)) {
+        PyBuffer_Release(&values);
+        PyBuffer_Release(&labels);
+        return NULL;
+    }
+    const float *rows = (const float *)values.buf + (size_t)first * (size_t)grove->plan.m;
+    const uint16_t *targets = (const uint16_t *)labels.buf + first;
+    Py_BEGIN_ALLOW_THREADS
+    if (learns)
+        ef_grove_learn(grove, rows, targets, (size_t)n, (uint32_t *)guesses.buf + first);
+    else
+        ef_grove_recall(grove, rows, targets, (size_t)n);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&values);
+    PyBuffer_Release(&labels);
+    if (learns)
+        PyBuffer_Release(&guesses);
+    return Py_NewRef(Py_None);
+}
+
+/* sapling(grove, t): the bytes of a tree's feature, threshold, left, right, votes and gains. */
+static PyObject *kernel_sapling(PyObject *self, PyObject *args)
+{
+    PyObject *capsule, *part[6], *all = NULL;
+    void *bytes[6];
+    int t, i;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Oi", &capsule, &t))
+        return NULL;
+    const ef_grove *grove = grove_of(capsule);
+    if (!grove)
+        return NULL;
+    Py_ssize_t n = ef_grove_size(grove, t), width = grove->plan.width ? grove->plan.width : 2;
+    Py_ssize_t size[6] = {2 * n, 4 * n, 2 * n, 2 * n, 4 * n * width, 8 * (Py_ssize_t)grove->plan.m};
+    for (i = 0; i < 6; i++) {
+        part[i] = PyBytes_FromStringAndSize(NULL, size[i]);
+        if (!part[i])
+            break;
+        bytes[i] = PyBytes_AsString(part[i]);
+    }
+    if (i == 6) {
+        ef_grove_tree(grove, t, bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]);
+        all = PyTuple_Pack(6, part[0], part[1], part[2], part[3], part[4], part[5]);
+    }
+    while (i--)
+        Py_DECREF(part[i]);
+    return all;
+}
+
+/* plant(grove, t, feature, threshold, left, right, votes, gains): take over a tree. */
+static PyObject *kernel_plant(PyObject *self, PyObject *args)
+{
+    PyObject *capsule;
+    Py_buffer part[6];
+    int t;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Oiy*y*y*y*y*y*", &capsule, &t, part, part + 1, part + 2, part + 3,
+                          part + 4, part + 5))
+        return NULL;
+    ef_grove *grove = grove_of(capsule);
+    if (grove)
+        ef_grove_plant(grove, t, (int32_t)(part[0].len / 2), part[0].buf, part[1].buf, part[2].buf,
+                       part[3].buf, part[4].buf, part[5].buf);
+    for (int i = 0; i < 6; i++)
+        PyBuffer_Release(part + i);
+    return grove ? Py_NewRef(Py_None) : NULL;
+}
+
+/* renew(grove, t): grow a tree anew from the latest rows. */
+static PyObject *kernel_renew(PyObject *self, PyObject *args)
+{
+    PyObject *capsule;
+    int t;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Oi", &capsule, &t))
+        return NULL;
+    ef_grove *grove = grove_of(capsule);
+    if (!grove)
+        return NULL;
+    ef_grove_renew(grove, t);
+    return Py_NewRef(Py_None);
+}
+
+/* latest(grove): how many rows came, and the bytes of the window: values and labels. */
+static PyObject *kernel_latest(PyObject *self, PyObject *capsule)
+{
+    (void)self;
+    const ef_grove *grove = grove_of(capsule);
+    if (!grove)
+        return NULL;
+    Py_ssize_t window = grove->plan.window;
+    return Py_BuildValue("Ly#y#", (long long)grove->seen, (const char *)grove->values,
+                         window * grove->plan.m * 4, (const char *)grove->labels, window * 2);
+}
+
 /* constants(): those that core_pure has too. */
 static PyObject *kernel_constants(PyObject *self, PyObject *unused)
 {
@@ -766,6 +915,12 @@ static PyMethodDef methods[] = {
     {"predict", kernel_predict, METH_VARARGS, "The summed votes of rows."},
     {"apply", kernel_apply, METH_VARARGS, "The leaves that rows reach."},
     {"values", kernel_values, METH_VARARGS, "The predictions of a regression."},
+    {"grove", kernel_grove, METH_VARARGS, "Trees that learn row by row."},
+    {"learn", kernel_learn, METH_VARARGS, "Predict and learn rows."},
+    {"sapling", kernel_sapling, METH_VARARGS, "The nodes of a tree that learns."},
+    {"plant", kernel_plant, METH_VARARGS, "Take over a tree."},
+    {"renew", kernel_renew, METH_VARARGS, "Grow a tree anew."},
+    {"latest", kernel_latest, METH_O, "The latest rows."},
     {"constants", kernel_constants, METH_NOARGS, "The kernel's constants."},
     {NULL, NULL, 0, NULL},
 };

@@ -15,13 +15,15 @@ from typing import Any
 
 from edgeforest import _kernel, core_pure
 from edgeforest.core_pure import EDGE_ROWS, MASK, Rng, Tree
+from edgeforest.online import in_order
 
 # Formats of buffers (struct's letters), as the kernel's types.
 _TYPES = {"b": 1, "?": 2, "B": 2, "h": 3, "H": 4, "f": 9, "d": 10}
 _TYPES |= {c: {2: 3, 4: 5, 8: 7}[array(c).itemsize] for c in "ilq"}
 _TYPES |= {c: {2: 4, 4: 6, 8: 8}[array(c).itemsize] for c in "ILQ"}
-if _kernel.constants().get("KERNEL") != 2:
+if _kernel.constants().get("KERNEL") != 3:
     raise ImportError("its C part was built from other sources; install edgeforest again")
+_CRITERIA = ("gini", "entropy", "mse")  # by their numbers in the kernel
 _CODES = 0
 _BOUNDS = 256  # places for the bounds of a column
 _STEP = 4_000_000  # insertions between two steps: some milliseconds
@@ -320,7 +322,7 @@ class Training(core_pure.Training):
                     self.seed,
                     self.grown.scale,
                     MASK,
-                    ("gini", "entropy", "mse").index(self.criterion.name),
+                    _CRITERIA.index(self.criterion.name),
                     ("mab", "mab-paper", "exact").index(self.splitter),
                     self.kind == "extra-trees",
                     bool(self.bootstrap),
@@ -557,3 +559,46 @@ class Forest(core_pure.Forest):
 
 
 Training.Forest = Forest
+
+
+class Grove:
+    """Trees that learn row by row: the Grove of online.py, in C."""
+
+    def __init__(self, plan: Any) -> None:
+        self.plan = plan
+        numbers = (
+            *(plan.m, plan.width, plan.n_trees, plan.max_features, plan.n_bins, plan.max_depth),
+            *(plan.nodes, plan.races, plan.window, plan.patch, plan.stride),
+            *(plan.seed, plan.stream, plan.scale, _CRITERIA.index(plan.criterion), int(plan.extra)),
+        )
+        self._grove = _kernel.grove(numbers, plan.rows, plan.least, plan.kinds)
+
+    @property
+    def seen(self) -> int:
+        return int(_kernel.latest(self._grove)[0])
+
+    def learn(self, values: Any, labels: Any, n: int, guesses: Any) -> None:
+        _kernel.learn(self._grove, values, labels, 0, n, guesses)
+
+    def recall(self, values: Any, labels: Any, n: int) -> None:
+        _kernel.learn(self._grove, values, labels, 0, n, None)
+
+    def tree(self, t: int) -> tuple[Any, ...]:
+        return tuple(
+            array(code, part)
+            for code, part in zip("HfHHI", _kernel.sapling(self._grove, t), strict=False)
+        )
+
+    def gains(self, t: int) -> list[float]:
+        return array("d", _kernel.sapling(self._grove, t)[5]).tolist()
+
+    def plant(self, t: int, *parts: Any) -> None:
+        *nodes, gains = parts
+        _kernel.plant(self._grove, t, *nodes, array("d", gains))
+
+    def renew(self, t: int) -> None:
+        _kernel.renew(self._grove, t)
+
+    def latest(self) -> tuple[Any, Any]:
+        seen, values, labels = _kernel.latest(self._grove)
+        return in_order(self.plan, seen, array("f", values), array("H", labels))

@@ -27,6 +27,7 @@ from edgeforest.inputs import Array
 from edgeforest.progress import Progress, Watch
 
 if TYPE_CHECKING:
+    from edgeforest.online import OnlineForest
     from numpy.typing import NDArray
 
     from edgeforest.core_pure import _Kind
@@ -312,6 +313,69 @@ class BaseForest:
         self._draws = []
         return self
 
+    def _partial_fit(self: Self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn rows, one after the other, as they come."""
+        learner: OnlineForest | None = getattr(self, "_online", None)
+        names = None
+        if hasattr(self, "forest_"):
+            rows = inputs.read(X, self._categories())
+            self._check_schema(rows)
+            names = getattr(self, "feature_names_in_", None)
+        else:
+            rows = inputs.read(X, self.categorical_features)
+            names = rows.names
+        target, labels = self._read_target(y, rows.n)
+        if learner is None:
+            learner = self._learner(rows, labels if classes is None else np.unique(classes))
+        values = list(zip(*rows.values, strict=True)) if rows.categorical else rows.values
+        learner.update_batch(values, target if labels is None else labels[target])
+        self._take(learner.forest(), None if names is None else list(names))
+        self._online = learner
+        self._draws = []
+        return self
+
+    def _learner(self, rows: inputs.Rows, classes: Array | None) -> OnlineForest:
+        """A learner by the parameters, that goes on from what was fitted."""
+        from edgeforest.online import OnlineForest
+
+        wrong = {
+            "splitter": self.splitter != "mab",
+            "oob_score": self.oob_score,
+            "tol": self.tol is not None,
+            "class_weight": getattr(self, "class_weight", None) is not None,
+        }
+        for name, is_wrong in wrong.items():
+            if is_wrong:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} needs all rows at once: use fit, or leave it "
+                    "at its default for partial_fit"
+                )
+        asked = BaseForest._options(self, rows, None)
+        options = {
+            name: asked[name]
+            for name in ("max_depth", "max_features", "min_samples_leaf", "n_bins")
+        }
+        if self.max_leaf_nodes is not None:
+            options["max_leaf_nodes"] = self.max_leaf_nodes
+        if isinstance(self.budget, Budget):
+            options["budget"] = Budget(bytes=self.budget.bytes)
+        if self.kind == "random-patches":
+            options |= {"alpha_n": self.alpha_n, "alpha_f": self.alpha_f}
+        options["engine"] = self.engine
+        if hasattr(self, "forest_"):
+            return OnlineForest.from_forest(self.forest_, **options)
+        self._seed = _seed(self.random_state)
+        return OnlineForest(
+            rows.names or rows.m,
+            classes=None if classes is None else classes.tolist(),
+            categorical=rows.categorical,
+            kind=self.kind,
+            criterion=asked["criterion"],
+            n_trees=self.n_estimators,
+            seed=self._seed,
+            **options,
+        )
+
     def _balance(self) -> ClassWeight:
         """The weights of classes; draws by weight are balanced in every tree anyway."""
         return "balanced" if self.class_weight == "balanced_subsample" else self.class_weight
@@ -396,6 +460,7 @@ class BaseForest:
 
     def _take(self, forest: Forest, names: Sequence[str] | None) -> None:
         """Make a forest one's own."""
+        self.__dict__.pop("_online", None)  # which has learned another one
         self.forest_ = forest
         self.n_features_in_ = forest.n_features
         self.n_outputs_ = 1
@@ -454,10 +519,12 @@ class BaseForest:
                 "as input"
             )
 
+    def _categories(self) -> list[int]:
+        return [f for f, kinds in enumerate(self.forest_.categories) if kinds is not None]
+
     def _encoded(self, X: Any) -> Array:
         self._check_fitted()
-        categories = [f for f, kinds in enumerate(self.forest_.categories) if kinds is not None]
-        rows = inputs.read(X, categories)
+        rows = inputs.read(X, self._categories())
         self._check_schema(rows)
         return rows.encoded(self.forest_)
 
@@ -679,6 +746,22 @@ class ForestClassifier(BaseForest):
     ) -> None:
         self._set(locals())
 
+    def partial_fit(self: Self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn rows in their order, and go on later: see `OnlineForest`, which this uses.
+
+        A forest that was fitted before goes on from there. `classes` are those that may come, as
+        scikit-learn wants them told; here new ones may also turn up on the way. For single rows
+        `OnlineForest.update` is faster.
+
+        >>> from edgeforest import RandomForestClassifier
+        >>> forest = RandomForestClassifier(5, random_state=0)
+        >>> for day in range(7):
+        ...     forest = forest.partial_fit([[i] for i in range(100)], [i > 40 for i in range(100)])
+        >>> forest.predict([[10], [90]]).tolist()
+        [False, True]
+        """
+        return self._partial_fit(X, y, classes)
+
     def predict(self, X: Any) -> Array:
         """The class of each row.
 
@@ -780,6 +863,18 @@ class ForestRegressor(BaseForest):
 
     def _read_target(self, y: Any, n: int) -> tuple[Array, Array | None]:
         return inputs.read_values(y, n), None
+
+    def partial_fit(self: Self, X: Any, y: Any) -> Self:
+        """Learn rows in their order, and go on later: see `OnlineForest`, which this uses.
+
+        >>> from edgeforest import RandomForestRegressor
+        >>> forest = RandomForestRegressor(5, random_state=0)
+        >>> for day in range(7):
+        ...     forest = forest.partial_fit([[i] for i in range(100)], [2.0 * i for i in range(100)])
+        >>> round(forest.predict([[50]])[0] / 10)
+        10
+        """
+        return self._partial_fit(X, y)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The value of each row.

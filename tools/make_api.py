@@ -26,6 +26,7 @@ GROUPS = {
             "Training",
             "open_source",
             "train_source",
+            "OnlineForest",
             "Budget",
             "Spent",
             "Progress",

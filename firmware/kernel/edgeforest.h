@@ -239,6 +239,68 @@ void ef_predict(const ef_forest *forest, const ef_rows *rows, size_t first, size
 void ef_apply(const ef_forest *forest, const ef_rows *rows, size_t first, size_t n, uint32_t *out,
               size_t step);
 
+/* ---- Learning row by row: Grove of edgeforest/online.py ---- */
+
+typedef struct {
+    double rows; /* share of the rows that count in a tree; 0: drawn with repeats */
+    int64_t least;
+    int32_t m, width; /* width: classes, 0 for a regression */
+    int32_t n_trees, max_features, n_bins, max_depth, nodes, races, window, patch, stride;
+    uint32_t seed, stream, scale;
+    uint8_t criterion, extra;
+} ef_plan;
+
+typedef struct ef_sapling ef_sapling;
+typedef struct ef_live ef_live;
+
+/* Trees that learn. All of it belongs to the kernel; it must not be moved. */
+typedef struct {
+    ef_plan plan;
+    ef_task task;
+    ef_tree tree; /* what the functions of a race work in */
+    ef_rng rng;
+    ef_sapling *trees;
+    ef_live *slots;
+    ef_contender *contender;
+    uint16_t *order; /* place of each tree in memory; the last one does not vote */
+    uint16_t *leaves, *labels, *places, *stack, *kinds, *free_slots, *raced, *new_raced;
+    uint32_t *misses, *out;
+    uint8_t *times, *bins, *new_bins;
+    float *values, *cuts, *new_cuts;
+    double *gains;
+    void *cells;
+    int64_t seen; /* rows */
+    int32_t n_free, hand, half, lead;
+} ef_grove;
+
+/* Bytes that a grove works in. */
+size_t ef_grove_bytes(const ef_plan *plan);
+
+/* Begin a grove in `memory` (aligned for double). `kinds` has the number of categories of each
+ * feature, 0 for numbers. */
+void ef_grove_begin(ef_grove *grove, const ef_plan *plan, const uint16_t *kinds, void *memory);
+
+/* Predict n rows of finite numbers or NaN, one after the other, and learn each of them. A guess is
+ * the place of a class, or the sum of levels. */
+void ef_grove_learn(ef_grove *grove, const float *rows, const uint16_t *labels, size_t n,
+                    uint32_t *guesses);
+
+/* Take over a tree of n nodes; children come after their parent. */
+void ef_grove_plant(ef_grove *grove, int32_t t, int32_t n, const uint16_t *feature,
+                    const float *threshold, const uint16_t *left, const uint16_t *right,
+                    const uint32_t *votes, const double *gains);
+
+/* Take over the latest rows, before any other comes. */
+void ef_grove_recall(ef_grove *grove, const float *rows, const uint16_t *labels, size_t n);
+
+/* Grow a tree anew from the latest rows. */
+void ef_grove_renew(ef_grove *grove, int32_t t);
+
+/* How many nodes a tree has; and a copy of them, with the votes of all and what features gained. */
+int32_t ef_grove_size(const ef_grove *grove, int32_t t);
+void ef_grove_tree(const ef_grove *grove, int32_t t, uint16_t *feature, float *threshold,
+                   uint16_t *left, uint16_t *right, uint32_t *votes, double *gains);
+
 #ifdef __cplusplus
 }
 #endif

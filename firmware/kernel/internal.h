@@ -30,6 +30,8 @@ struct ef_contender {
     uint8_t alive[64];  /* arms not yet eliminated, for the paper's race */
 };
 
+#define EF_CONTENDER_HEAD offsetof(ef_contender, head) /* bytes that tell its best arm */
+
 /* The winner of a race. */
 typedef struct {
     double gain;
@@ -136,5 +138,16 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split);
 
 /* What a split of rows start .. end at `middle` gains, told by all of them. */
 double ef_gain(ef_tree *tree, int64_t start, int64_t middle, int64_t end);
+
+/* For races that rows come to one by one. The sums of all cells of a histogram, which are those of
+ * the node: how many rows, and their impurity. */
+int64_t ef_sum_up(ef_tree *tree, const ef_contender *c, double *its_impurity);
+
+/* Its best arm, with what is known of its gain; returns whether there is one. */
+int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, double rest);
+
+/* The cells on the left of its best arm, after those of the node, and how many rows these are.
+ * Returns whether missing values go left, -1 if none was seen. */
+int ef_weigh_sides(ef_tree *tree, const ef_contender *c, int64_t *size, int64_t *on_left);
 
 #endif

@@ -1386,3 +1386,31 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
     }
     return decide_by_cells(tree, lead, rest, split);
 }
+
+/* ---- For races that rows come to one by one ---- */
+
+int64_t ef_sum_up(ef_tree *tree, const ef_contender *c, double *its_impurity)
+{
+    total_of(tree, c);
+    *its_impurity = impurity(tree, TOTAL(tree));
+    return size_of(tree, TOTAL(tree));
+}
+
+int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, double rest)
+{
+    best_arm(tree, c, TOTAL(tree), n, least);
+    if (c->found)
+        judge(tree, c, rest);
+    return c->found;
+}
+
+int ef_weigh_sides(ef_tree *tree, const ef_contender *c, int64_t *size, int64_t *on_left)
+{
+    int64_t *left = VECTOR(tree, 1), *missing = VECTOR(tree, 2);
+    clear(tree, missing);
+    int some_missing = add_bin(tree, c, 0, missing);
+    left_of(tree, c, c->bin, c->missing_left, left);
+    *size = size_of(tree, TOTAL(tree));
+    *on_left = size_of(tree, left);
+    return some_missing ? c->missing_left : -1;
+}

@@ -1,0 +1,370 @@
+"""Read a model file piece by piece, for boards that could not hold its text beside the forest.
+
+`core_pure.load` needs room for the text and for what it says at the same time, some four times the
+forest. `read_model` goes through the file three times: for its checksum, for the places of its
+parts, and to decode the arrays, each of which is made once, in its final size. What is no model
+is refused with the same sentences, before anything large is made. `read_checkpoint` also gives what
+a training that is not over has noted in the file; `storage` goes on from there.
+
+This file runs unchanged on CPython and MicroPython; on a board it lies beside `core_pure`.
+
+>>> from edgeforest import train
+>>> forest = train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], n_trees=4)
+>>> forest.save("model.json")
+>>> read_model("model.json").predict([[1], [5]])
+[False, True]
+"""
+
+import json
+import math
+import struct
+from array import array
+from binascii import a2b_base64
+
+try:
+    from edgeforest import core_pure as core
+except ImportError:  # a board, where the core is a file of its own
+    import core_pure as core
+
+try:
+    from edgeforest.engine import pick
+except ImportError:  # which has one engine
+
+    def pick():
+        return core
+
+
+ARRAYS = ("right", "votes", "threshold", "feature", "roots", "range")
+CHUNK = 16 * core.PIECE  # bytes that are read at once
+SEAL = 20  # bytes of the checksum at the end
+STATE = "training"  # the key of what a training has noted
+SMALL = [key for key, _ in core.HEADER] + ["spent", "wide", STATE]
+
+
+def read_model(source, kind=None):
+    """Read a model from a path, or from an open file that can `seek` and reads bytes.
+
+    A file that is not ours, of a newer version, cut short or altered is refused with a ValueError.
+    `kind` is the class of the forest, that of the fastest engine unless told.
+
+    >>> read_model("nothing.json")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'nothing.json'
+    """
+    return _open(source, kind, False)[0]
+
+
+def read_checkpoint(source, kind=None):
+    """Read a model as `read_model` does, and the state of its training, None if that is over.
+
+    >>> from edgeforest import storage, train
+    >>> forest = train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], n_trees=4)
+    >>> storage.write(forest, "model.json", {"next": 4})
+    >>> forest, state = read_checkpoint("model.json")
+    >>> len(forest), state
+    (4, {'next': 4})
+    """
+    return _open(source, kind, True)
+
+
+def _open(source, kind, with_state):
+    kind = kind or pick().Forest
+    if hasattr(source, "seek"):
+        return _read(source, kind, with_state)
+    if not isinstance(source, (str, bytes)) and not hasattr(source, "__fspath__"):
+        raise TypeError(f"give a path or an open file, got {source!r}")
+    with open(source, "rb") as stream:
+        return _read(stream, kind, with_state)
+
+
+def _read(stream, kind, with_state):
+    start, end = _extent(stream)
+    stream.seek(start)
+    head = stream.read(min(64, end - start))
+    if head[:22] != b'{"format":"edgeforest"' or head[22:23] != b",":
+        raise ValueError("this is not an EdgeForest model; give a file that Forest.save wrote")
+    version = head[33 : head.find(b",", 33)]
+    if version != b"%d" % core.VERSION:
+        raise ValueError(
+            f"model format {str(version[:9])[2:-1]} is not known to this release, which reads "
+            f"{core.VERSION}; install a newer edgeforest"
+        )
+    stream.seek(max(start, end - SEAL))
+    seal = stream.read(SEAL)
+    if seal[:10] != b',"crc32":"' or seal[18:] != b'"}':
+        raise ValueError("the model is cut short; copy the file again")
+    crc = 0
+    stream.seek(start)
+    for at in range(start, end - SEAL, CHUNK):
+        crc = core._crc32(stream.read(min(CHUNK, end - SEAL - at)), crc)
+    if seal[10:18] != b"%04x%04x" % (crc >> 16, crc & 65535):
+        raise ValueError("the model was altered: its checksum does not fit; copy the file again")
+    head = seal = None
+    forest = None
+    try:
+        values = _parts(_Scan(stream, start, end), with_state)
+        state = values.pop(STATE, None)
+        forest = _forest(stream, values, kind())
+        if not _fits(forest):
+            forest = None
+    except MemoryError:
+        raise
+    except Exception:
+        forest = None
+    if forest is None:
+        raise ValueError("the model is damaged inside; train or copy it again")
+    return forest, state
+
+
+def _extent(stream):
+    """Where the text starts and ends, without the white space around it."""
+    end = stream.seek(0, 2)
+    start = 0
+    stream.seek(0)
+    while start < end:
+        piece = stream.read(CHUNK)
+        start += len(piece) - len(piece.lstrip())
+        if piece.strip():
+            break
+    while start < end:
+        at = max(start, end - CHUNK)
+        stream.seek(at)
+        piece = stream.read(end - at).rstrip()
+        end = at + len(piece)
+        if piece:
+            break
+    return start, end
+
+
+class _Scan:
+    """Goes along a JSON object and tells its parts, a few bytes in memory at a time."""
+
+    def __init__(self, stream, start, end):
+        self.stream = stream
+        self.end = end
+        self.move(start)
+
+    def move(self, at):
+        self.stream.seek(at)
+        self.at = at  # of the first byte in `bytes`
+        self.bytes = b""
+        self.i = 0
+
+    def place(self):
+        return self.at + self.i
+
+    def byte(self):
+        """The byte at this place; a ValueError where there is none, or none that text can have."""
+        if self.i == len(self.bytes):
+            self.at += self.i
+            self.i = 0
+            self.bytes = self.stream.read(min(CHUNK, self.end - self.at))
+            if not self.bytes:
+                raise ValueError
+        if not self.bytes[self.i]:
+            raise ValueError
+        return self.bytes[self.i]
+
+    def token(self):
+        """The next byte that is no white space; this place is then after it."""
+        while self.byte() in b" \t\n\r":
+            self.i += 1
+        self.i += 1
+        return self.bytes[self.i - 1]
+
+    def value(self):
+        """The next value, of any kind, parsed."""
+        start = self.place()
+        self.pass_value()
+        end = self.place()
+        core._tidy()
+        self.stream.seek(start)
+        text = self.stream.read(end - start).strip()
+        self.move(end)
+        if text[0] > 127:  # a mark of the encoding belongs nowhere
+            raise ValueError
+        return json.loads(text)
+
+    def pass_value(self):
+        depth = 0
+        begun = False
+        while True:
+            c = self.byte()
+            if c == 34:  # "
+                self.i += 1
+                self.pass_string()
+            elif c == 91 or c == 123:  # [ {
+                depth += 1
+                self.i += 1
+            elif depth == 0 and begun and (c == 44 or c == 58 or c == 93 or c == 125):  # , : ] }
+                return
+            else:
+                if c == 93 or c == 125:
+                    depth -= 1
+                self.i += 1
+            begun = True
+            if depth == 0 and (c == 34 or c == 93 or c == 125):
+                return
+
+    def pass_string(self):
+        while True:
+            c = self.byte()
+            self.i += 1
+            if c == 34:
+                return
+            if c == 92:  # what follows a backslash ends no string
+                self.byte()
+                self.i += 1
+
+    def packed(self):
+        """The place of a string of base64, its length, and how many of its letters only fill up."""
+        if self.token() != 34:
+            raise ValueError
+        start = self.place()
+        over = 0
+        at = -1
+        while at < 0:
+            self.byte()
+            at = self.bytes.find(b'"', self.i)
+            end = at if at >= 0 else len(self.bytes)
+            over += self.bytes[self.i : end].count(b"=")
+            self.i = end
+        length = self.place() - start
+        self.i += 1
+        if length % 4 or over > 2:
+            raise ValueError
+        core._tidy()  # on a board, what stays has its place below what goes
+        return start, length, over
+
+
+def _parts(scan, with_state):
+    """The parts of a model by their keys; of an array, where its base64 is."""
+    values = {}
+    after = scan.token()  # {
+    while after != 125:  # }
+        key = scan.value()
+        if scan.token() != 58:  # :
+            raise ValueError
+        if key in ARRAYS:
+            values[key] = scan.packed()
+        elif key == STATE and not with_state:
+            scan.pass_value()
+        else:
+            value = scan.value()
+            if key in SMALL:
+                values[key] = value
+        after = scan.token()
+        if after != 44 and after != 125:  # , }
+            raise ValueError
+    if scan.place() != scan.end:
+        raise ValueError
+    return values
+
+
+def _forest(stream, values, forest):
+    """The forest that the parts of a model make."""
+    for key, name in core.HEADER:
+        setattr(forest, name, values.pop(key))
+    forest.spent = core.Spent(*[int(v) for v in values["spent"]])
+    # All that is small has its place before the first array, and all arrays before their first
+    # number is read. So no garbage parts the room that is left.
+    forest.prepare()
+    ours = type(forest) is core.Forest
+    if values["range"][1:] != (12, 1):  # letters of two numbers
+        raise ValueError
+    forest.low, forest.span = next(_numbers(stream, values["range"], "f"))
+    code = _code_of_cuts(stream, values["threshold"])
+    wide = "I" if values["wide"] else "H"
+    arrays = tuple(zip(ARRAYS, (wide, "H", "f", "H", "I")))  # noqa: B905  all but "range"
+    for name, kind in arrays:
+        setattr(forest, name, _room(values[name], kind))
+    if ours:
+        forest.cut = _zeros(code, len(forest.threshold))
+    for name, kind in arrays:
+        into = getattr(forest, name)
+        at = 0
+        for part in _numbers(stream, values[name], kind):
+            into[at : at + len(part)] = array(kind, part)
+            at += len(part)
+    if ours:
+        for i, t in enumerate(forest.threshold):  # as `prepare` does, without a second copy
+            forest.cut[i] = math.floor(max(-core.MASK, min(core.MASK, t)))
+    else:
+        forest.prepare()  # again: what an engine derives from the arrays
+    return forest
+
+
+def _code_of_cuts(stream, where):
+    """As what `prepare` keeps the thresholds, rounded down."""
+    for part in _numbers(stream, where, "f"):
+        core._tidy()  # or garbage that is still in sight would lie where the arrays should
+        for t in part:
+            if not -32768 <= t < 32768:
+                return "i"
+    return "h"
+
+
+def _room(where, code):
+    """An array of zeros for the numbers of a string of base64."""
+    n = where[1] // 4 * 3 - where[2]
+    size = struct.calcsize("<" + code)
+    if n % size:
+        raise ValueError
+    return _zeros(code, n // size)
+
+
+def _numbers(stream, where, code):
+    """The numbers of a string of base64, some at a time; strict where `a2b_base64` is not."""
+    at, length, over = where
+    size = struct.calcsize("<" + code)
+    stream.seek(at)
+    while length:
+        some = min(length, core.PIECE // 3 * 4 * size)
+        length -= some
+        data = a2b_base64(stream.read(some))
+        if len(data) != some // 4 * 3 - (0 if length else over):  # letters that are none
+            raise ValueError
+        yield struct.unpack(f"<{len(data) // size}{code}", data)
+
+
+def _zeros(code, n):
+    core._tidy()
+    try:
+        return array(code, [0]) * n
+    except TypeError:  # MicroPython does not multiply; a range tells it how many will come
+        return array(code, range(n))
+
+
+def _fits(forest):
+    """Whether nothing in it would lead astray what goes along its trees."""
+    nodes = len(forest.feature)
+    width = forest.n_votes
+    if not forest.regression and not isinstance(forest.classes, list):
+        return False
+    for part in (forest.names, forest.importances, forest.categories):
+        if not isinstance(part, list) or len(part) != forest.n_features:
+            return False
+    if not (width and forest.n_features and len(forest.roots)):
+        return False
+    if not len(forest.threshold) == len(forest.right) == nodes:
+        return False
+    if forest.regression != (forest.criterion == "mse") or len(forest.votes) % width:
+        return False
+    if not 0 < int(forest.scale) == forest.scale <= core.LEVELS:
+        return False
+    places = len(forest.votes) // width
+    for root in forest.roots:
+        if root >= nodes:
+            return False
+    rights = []  # still to come: in preorder, the last leaf on the left has its right one next
+    for i in range(nodes):
+        right = forest.right[i]
+        feature = forest.feature[i]
+        if feature == core.LEAF:
+            if right >= places or (rights and rights.pop() != i + 1):
+                return False
+        elif (feature & core.FEATURE) >= forest.n_features or not i + 1 < right < nodes:
+            return False
+        else:
+            rights.append(right)
+    return not rights

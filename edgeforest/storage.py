@@ -1,0 +1,448 @@
+"""Read `.npy` files row by row, and train so that a power cut costs one tree at most.
+
+    Npy         a table of numbers in a file, of which only some rows are read
+    draw        which rows: a random choice, in the order of the file
+    train       the model is in a file after every tree; goes on after a power cut
+    Resumable   the same in steps
+    load        the model in such a file
+
+This file runs unchanged on CPython and MicroPython; on a board it lies beside `core_pure` and
+`reader`. It takes memory for the rows that are asked for, and half a kilobyte.
+
+>>> from edgeforest.sources import Table, binary
+>>> rows = [[i % 50, i % 7, i % 50 > 20] for i in range(5000)]
+>>> binary.pack(Table(rows), "log.npy").close()
+>>> log = Npy("log.npy")
+>>> log.shape
+(5000, 3)
+>>> columns = log.columns(draw(Rng(1), 300, 5000))
+>>> labels = [int(v) for v in columns.pop()]
+>>> forest = train(columns, labels, checkpoint="model.json", by_column=True, n_trees=5)
+>>> forest.predict([[40, 3], [10, 3]]), len(load("model.json"))
+([1, 0], 5)
+"""
+
+import json
+import os
+import struct
+from array import array
+
+try:
+    from edgeforest import core_pure as core
+    from edgeforest import reader
+except ImportError:  # a board, where each is a file of its own
+    import core_pure as core
+    import reader
+
+try:
+    from edgeforest.engine import train_steps
+except ImportError:
+    train_steps = core.train_steps
+
+Forest = core.Forest
+Rng = core.Rng
+
+BLOCK = 512  # bytes that are read at once, if a row is not longer: flash and cards give no less
+# Numbers in the file, and as which they are kept. Training makes float32 of every number.
+TYPES = {
+    b"|b1": ("B", "B"),
+    b"|u1": ("B", "B"),
+    b"|i1": ("b", "b"),
+    b"<u2": ("H", "H"),
+    b"<i2": ("h", "h"),
+    b"<u4": ("I", "I"),
+    b"<i4": ("i", "i"),
+    b"<u8": ("Q", "i"),
+    b"<i8": ("q", "i"),
+    b"<f4": ("f", "f"),
+    b"<f8": ("d", "f"),
+}
+
+
+# ---- Rows from a file -------------------------------------------------------------------------
+
+
+def draw(rng, count, n):
+    """Numbers of `count` of n rows, drawn at random, none twice, in ascending order.
+
+    One of each of `count` stretches of the same length: no time of a log is missed.
+
+    >>> list(draw(Rng(1), 3, 1000))
+    [211, 431, 804]
+    """
+    if count >= n:
+        return range(n)
+    numbers = array("I", bytes(4 * count))
+    low = 0
+    for i in range(count):
+        high = (i + 1) * n // count
+        numbers[i] = low + rng.below(high - low)
+        low = high
+    return numbers
+
+
+class Npy:
+    """A table of numbers in a `.npy` file, as NumPy saves it, in one or two dimensions.
+
+    `shape` has its rows and columns. Rows are read from their places when `columns` asks for them.
+    Nothing in the file is ever executed: files of Python objects are refused.
+    """
+
+    def __init__(self, path):
+        self.path = str(path)
+        with open(self.path, "rb") as stream:
+            head = stream.read(12) + bytes(12)
+            if head[:6] != b"\x93NUMPY" or not 1 <= head[6] <= 3:
+                raise ValueError(f"{path} is no .npy file; save it with numpy.save")
+            self._start = 10 if head[6] == 1 else 12
+            size = struct.unpack_from("<H" if head[6] == 1 else "<I", head, 8)[0]
+            stream.seek(self._start)
+            text = stream.read(min(size, 4096))  # more than any table of plain numbers has
+            self._start += size
+            stream.seek(0, 2)
+            length = stream.tell()
+        kind = _after(text, b"'descr':", b"'", b"'")
+        if kind not in TYPES:
+            raise ValueError(
+                f"{path} must hold whole numbers, float32 or float64 in little-endian order, got "
+                f"{str(kind)[2:-1] or 'something else'}; convert it with astype and save it again"
+            )
+        self._code, self.typecode = TYPES[kind]
+        self._size = struct.calcsize("<" + self._code)
+        self._by_column = _after(text, b"'fortran_order':", b"", b",").strip() == b"True"
+        try:
+            shape = [int(v) for v in _after(text, b"'shape':", b"(", b")").split(b",") if v.strip()]
+        except ValueError:
+            shape = []
+        if len(shape) == 1:
+            shape.append(1)
+        if len(shape) != 2 or min(shape) < 1:
+            raise ValueError(
+                f"{path} must be a table of at least one row and one column, got the shape {shape}"
+            )
+        self.shape = tuple(shape)
+        if length < self._start + shape[0] * shape[1] * self._size:
+            raise ValueError(f"{path} is cut short: copy the file again")
+
+    def columns(self, rows=None, only=None):
+        """The values of some rows, by column: for `train(..., by_column=True)`.
+
+        `rows` are numbers of rows, all if left out; in ascending order they are read fastest.
+        `only` are the columns that are wanted. Bytes and truths come as a bytearray, which trains
+        on a board where it is, other numbers as an array, floats as float32.
+        """
+        n, m = self.shape
+        rows = self._within("row", rows, n)
+        only = self._within("column", only, m)
+        columns = [_room(self.typecode, len(rows)) for _ in only]
+        with open(self.path, "rb") as stream:
+            if self._by_column:
+                for f, column in zip(only, columns):  # noqa: B905
+                    start = self._start + f * n * self._size
+                    self._fill(stream, start, 1, rows, [0], [column])
+            else:
+                self._fill(stream, self._start, m, rows, only, columns)
+        return columns
+
+    def _within(self, what, wanted, most):
+        if wanted is None:
+            return range(most)
+        for i in wanted:
+            if not 0 <= i < most:
+                raise IndexError(f"there is no {what} {i} in {self.path}, which has {most}")
+        return wanted
+
+    def _fill(self, stream, start, width, rows, only, columns):
+        """Fill columns with values of rows, each of so many values, that lie there in the file."""
+        size = self._size
+        code = "<" + self._code
+        stride = width * size
+        held = max(1, BLOCK // stride)  # rows at once
+        block = bytearray(held * stride)
+        first, last = 0, 0  # rows that are in the block
+        raw, wide = self._code == "B", self._code in "qQ"
+        pairs = list(enumerate(only))
+        for i, row in enumerate(rows):
+            if not first <= row < last:
+                stream.seek(start + row * stride)
+                first, last = row, row + stream.readinto(block) // stride
+                if row >= last:
+                    raise ValueError(f"{self.path} became shorter while it was read; try again")
+            at = (row - first) * stride
+            for k, f in pairs:
+                if raw:
+                    columns[k][i] = block[at + f]
+                    continue
+                value = struct.unpack_from(code, block, at + f * size)[0]
+                if wide and not -0x80000000 <= value < 0x80000000:  # a board would cut it off
+                    raise ValueError(
+                        f"row {row} of {self.path} has {value}, more than 32 bits hold; save the "
+                        "table as floats"
+                    )
+                columns[k][i] = value
+
+
+def _after(text, key, start, end):
+    """What stands between two signs after a key; nothing if the first does not follow at once."""
+    at = text.find(key)
+    rest = text[at + len(key) :].strip() if at >= 0 else b""
+    upto = rest.find(end, len(start))
+    return rest[len(start) : upto] if rest[: len(start)] == start and upto >= 0 else b""
+
+
+def _room(typecode, n):
+    if typecode == "B":
+        return bytearray(n)
+    return array(typecode, bytes(struct.calcsize(typecode) * n))
+
+
+# ---- A file that outlives a power cut ---------------------------------------------------------
+
+
+def write(forest, path, state=None):
+    """Write a model so that, whenever the power fails, there is the old one or the new one.
+
+    It is written to a file beside it, `.part`, flushed to the disk and renamed. `state` is what a
+    training that is not over has to remember; `read` gives it back.
+    """
+    path = str(path)
+    part = path + ".part"
+    crc = 0
+    tail = "" if state is None else f',"{reader.STATE}":{json.dumps(state)}'
+    with open(part, "wb") as stream:
+        try:
+            for pieces in (forest._pieces(), (tail,)):
+                for piece in pieces:
+                    core._tidy()
+                    piece = piece.encode()
+                    crc = core._crc32(piece, crc)
+                    stream.write(piece)
+            stream.write(f',"crc32":"{_hex(crc)}"}}\n'.encode())
+            stream.flush()
+            if hasattr(os, "fsync"):
+                os.fsync(stream.fileno())
+            elif hasattr(os, "sync"):
+                os.sync()
+        except Exception:
+            stream.close()
+            os.remove(part)
+            raise
+    _rename(part, path)
+
+
+def _rename(part, path):
+    if hasattr(os, "replace"):
+        os.replace(part, path)
+    else:
+        try:
+            os.rename(part, path)
+        except OSError:  # FAT on a board does not rename over a file
+            os.remove(path)  # if the power fails here, `read` finds the other one
+            os.rename(part, path)
+    if hasattr(os, "O_DIRECTORY"):  # the new name, too, has to reach the disk
+        folder = os.open(os.path.dirname(path) or ".", os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _exists(path):
+    try:
+        os.stat(path)
+        return True
+    except OSError:
+        return False
+
+
+def read(path, kind=Forest):
+    """The model in a file and the state of its training, None if that is over.
+
+    Both are None if there is no model yet. One that was complete when the power failed, but did
+    not have its name yet, is given it.
+    """
+    path = str(path)
+    if _exists(path):
+        return reader.read_checkpoint(path, kind)
+    part = path + ".part"
+    if not _exists(part):
+        return None, None
+    try:
+        found = reader.read_checkpoint(part, kind)
+    except ValueError:  # the very first one, cut short
+        return None, None
+    _rename(part, path)
+    return found
+
+
+def load(path):
+    """The model that a training has left in a file, whenever the power failed."""
+    forest = read(path)[0]
+    if forest is None:
+        raise OSError(f"there is no model in {path} yet; train one")
+    return forest
+
+
+def refuse_other(path, before, now):
+    """Refuse to go on with what was begun in another way."""
+    for name in list(now) + list(before):
+        was, given = before.get(name), now.get(name)
+        if was != given:
+            raise ValueError(
+                f"{path} was begun with other {name}: {was!r}, now {given!r}; use another path"
+            )
+
+
+# ---- Training that goes on --------------------------------------------------------------------
+
+
+def train(X, y, checkpoint, resume=False, **options):
+    """Train a forest whose trees are in the file `checkpoint` as soon as they are grown.
+
+    The file is a model at any time. `resume=True` goes on from it, if it is there, to the forest
+    that an uninterrupted training gives: the one of `core_pure.train` with the same options. A
+    forest that is complete is given back as it is: remove the file to train anew.
+    """
+    training = Resumable(X, y, checkpoint, resume, **options)
+    for _ in training:
+        pass
+    return training.forest()
+
+
+class Resumable:
+    """Training in steps, as `core_pure.Training`, that writes every tree to a file.
+
+    Trees grow one after the other. Iterate to advance by one round; each gives the `Training`.
+    `forest()` ends it; the file then still has the trees that were complete.
+
+    >>> rows = [[i % 7, i % 3] for i in range(60)]
+    >>> labels = [row[0] > 2 for row in rows]
+    >>> for step in Resumable(rows, labels, "model.json", n_trees=5):
+    ...     if len(step.grown) == 2:      # the power fails
+    ...         break
+    >>> again = Resumable(rows, labels, "model.json", resume=True, n_trees=5)
+    >>> len(again.training.grown)
+    2
+    """
+
+    def __init__(self, X, y, checkpoint, resume=False, **options):
+        self.path = str(checkpoint)
+        # First what takes most room to read, then what takes most room to keep.
+        found, state = read(self.path) if resume else (None, None)
+        core._tidy()
+        training = self.training = train_steps(X, y, **options)
+        self.planned = training.planned
+        self._budget = training.budget.copy()
+        self._next = 0  # tree to be grown: of those planned, some may get no share
+        self._done = None
+        self._same = _signature(training, y, options)
+        if found is not None:
+            self._resume(found, state)
+        self._steps = self._run()
+
+    def __iter__(self):
+        return self._steps
+
+    def forest(self):
+        """The forest so far. The tree in hand is closed where it stands, and training is over."""
+        if self._done is None:
+            self._done = self.training.forest()
+        return self._done
+
+    def _run(self):
+        training, planned = self.training, self.planned
+        budget = training.budget
+        insertions, seconds = self._budget.insertions, self._budget.seconds
+        while self._next < planned:
+            # A tree at a time, as if it were all: with the share that the core would give it.
+            i = self._next
+            training.planned = 1
+            if insertions is not None:
+                budget.insertions = insertions * (i + 1) // planned - insertions * i // planned
+            if seconds is not None:
+                budget.seconds = budget.until = seconds * (i + 1) / planned
+            self._next += 1
+            if i and (budget.insertions == 0 or budget.late() or not training._has_room(3)):
+                continue
+            before = len(training.grown)
+            training._steps = training._run()
+            for _ in training:
+                if len(training.grown) > before and self._next < planned:
+                    self._write()
+                yield training
+        if self._done is None:
+            write(self.forest(), self.path)
+
+    def _write(self):
+        training = self.training
+        state = {
+            "signature": self._same,
+            "next": self._next,
+            "importance": core._pack(training.importance, "d", 0, training.m),
+            "milliseconds": int(training.budget.tick() * 1000),
+        }
+        grown = training.grown
+        total = sum(training.importance) or 1
+        grown.importances = [int(v / total * 1000000 + 0.5) for v in training.importance]
+        write(grown, self.path, state)
+
+    def _resume(self, found, state):
+        training = self.training
+        grown = training.grown
+        refuse_other(self.path, _head(found), _head(grown))
+        if state is None:  # it was over
+            if self._budget.insertions is self._budget.seconds is self._budget.bytes is None:
+                refuse_other(self.path, {"n_trees": len(found)}, {"n_trees": self.planned})
+            self._done = found if type(found) is type(grown) else read(self.path, type(grown))[0]
+            self._next = self.planned
+            return
+        refuse_other(self.path, state["signature"], self._same)
+        for name in ("roots", "feature", "threshold", "right", "votes"):
+            setattr(grown, name, getattr(found, name))
+        training._kept = len(grown.roots), len(grown.feature), len(grown.votes)  # native counts
+        training.importance = list(core._unpack(state["importance"], "d"))
+        training.budget.spent = grown.spent = found.spent
+        found.spent.seconds = state["milliseconds"] / 1000
+        self._next = state["next"]
+
+
+def _head(forest):
+    """What must be the same, of all that is in every model."""
+    names = ("kind", "criterion", "splitter", "seed", "names")
+    head = {name: getattr(forest, name) for name in names}
+    head["budget"] = forest.limit
+    return head
+
+
+def _signature(training, y, options):
+    """What else must be the same, as text: a board does not read every float as it was written."""
+    same = {"rows": str(training.n), "bytes": str(training.budget.bytes), "y": _hex(_sum(y, 0))}
+    for name in options:
+        if name == "sample_weight":
+            same[name] = _hex(_sum(training.weights or b"", 0))
+        elif name not in ("names", "budget", "engine", "n_jobs"):  # in the head, or of no effect
+            same[name] = repr(options[name])
+    crc = 0
+    for f in range(training.m):
+        core._tidy()
+        crc = _sum(training.column(f), crc)
+    same["X"] = _hex(crc)
+    return same
+
+
+def _sum(values, crc):
+    """The checksum of some values."""
+    if repr(getattr(values, "dtype", 0)) == "dtype('O')":
+        values = list(values)
+    elif hasattr(values, "tobytes"):
+        values = values.tobytes()
+    try:
+        return core._crc32(values, crc)
+    except TypeError:  # a list
+        for v in values:
+            crc = core._crc32(repr(v).encode(), crc)
+    return crc
+
+
+def _hex(crc):
+    return f"{crc >> 16:04x}{crc & 65535:04x}"

@@ -1,0 +1,457 @@
+"""A forest that learns row by row: engines agree, drift is followed, memory is bounded."""
+
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from runtimes import (
+    CORE,
+    compile_mpy,
+    needs_board_heap,
+    needs_micropython,
+    needs_mpy_cross,
+    output,
+    run_micropython,
+)
+
+import edgeforest
+from edgeforest import Budget, OnlineForest, Rng, core_pure, online, train
+from edgeforest.engine import present
+
+ENGINES = [name for name in present() if name != "numpy"]
+KINDS = ("random-forest", "extra-trees", "random-patches")
+CRITERIA = ("gini", "entropy", "mse")
+
+
+def stream(n, seed=0, missing=0.0, classes=3, drift=False):
+    """Rows of four numbers and a category; the label depends on three of them."""
+    rng = Rng(seed, 77)
+    rows, labels = [], []
+    for i in range(n):
+        row = [rng.unit() * 10 for _ in range(4)] + [("red", "green", "blue")[rng.below(3)]]
+        turned = drift and i >= n // 2
+        place = int(row[0] + (3 if row[4] == "red" else 0) + (row[1] > 5) * 2) // 3
+        label = (place + turned) % classes
+        for f in range(5):
+            if rng.unit() < missing:
+                row[f] = None
+        rows.append(row)
+        labels.append(label if rng.unit() > 0.05 else rng.below(classes))
+    return rows, labels
+
+
+def learned(engine, rows, labels, **options):
+    options.setdefault("n_trees", 4)
+    learner = OnlineForest(5, categorical=[4], engine=engine, **options)
+    return learner, learner.update_batch(rows, labels)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("kind", KINDS)
+def test_engines_agree_bit_for_bit(kind, criterion):
+    rows, labels = stream(700, 3, missing=0.1)
+    if criterion == "mse":
+        labels = [(row[0] or 0) * 2.5 + label for row, label in zip(rows, labels, strict=True)]
+    results = []
+    for engine in ENGINES:
+        learner, guesses = learned(engine, rows, labels, kind=kind, criterion=criterion, seed=5)
+        results.append((learner.forest().to_json(), guesses, learner.error, learner.recent_error))
+    assert len(results) == 2, "the native engine is not there"
+    assert results[0] == results[1]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_engines_agree_on_any_options(data):
+    draw = data.draw
+    seed = draw(st.integers(0, 2**30 - 1))
+    rows, labels = stream(
+        draw(st.integers(1, 450)), seed % 97, draw(st.sampled_from([0.0, 0.5])), classes=9
+    )
+    criterion = draw(st.sampled_from(CRITERIA))
+    if criterion == "mse":
+        labels = [float(label * draw(st.sampled_from([1.0, 1e6, -3e-5]))) for label in labels]
+    options = {
+        "seed": seed,
+        "criterion": criterion,
+        "kind": draw(st.sampled_from(KINDS)),
+        "n_trees": draw(st.integers(1, 5)),
+        "max_depth": draw(st.sampled_from([None, 1, 3])),
+        "max_features": draw(st.sampled_from([None, 1, 5])),
+        "min_samples_leaf": draw(st.sampled_from([1, 4])),
+        "max_leaf_nodes": draw(st.sampled_from([2, 9, 256])),
+        "n_bins": draw(st.sampled_from([None, 2, 40])),
+        "window": draw(st.sampled_from([16, 33, 500])),
+        "budget": draw(st.sampled_from([None, Budget(bytes=120_000)])),
+    }
+    answers = []
+    for engine in ENGINES:
+        learner, guesses = learned(engine, rows, labels, **options)
+        answers.append((learner.forest().to_json(), guesses, learner.bytes))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_in_one_go_or_row_by_row_is_the_same(engine):
+    rows, labels = stream(300)
+    whole, guesses = learned(engine, rows, labels, classes=[0, 1, 2])
+    single = OnlineForest(5, categorical=[4], engine=engine, n_trees=4, classes=[0, 1, 2])
+    assert [single.update(row, label) for row, label in zip(rows, labels, strict=True)] == guesses
+    assert single.forest().to_json() == whole.forest().to_json()
+    assert guesses[0] is None
+    assert single.rows == whole.rows == 300
+    assert single.error == whole.error
+
+
+def test_what_was_predicted_is_what_the_model_predicts():
+    rows, labels = stream(900)
+    learner, _ = learned(None, rows[:600], labels[:600])
+    for row, label in zip(rows[600:], labels[600:], strict=True):
+        said = learner.predict(row)
+        assert learner.predict_proba(row)[learner.classes.index(said)] == max(
+            learner.predict_proba(row)
+        )
+        assert learner.update(row, label) == said
+
+
+def test_numbers_are_predicted_as_the_model_predicts_them():
+    rows, labels = stream(500)
+    targets = [row[0] * 3 - label for row, label in zip(rows, labels, strict=True)]
+    learner, _ = learned(None, rows[:400], targets[:400], criterion="mse")
+    for row, target in zip(rows[400:], targets[400:], strict=True):
+        said = learner.predict(row)
+        assert learner.update(row, target) == said
+    assert learner.error < 4
+    with pytest.raises(AttributeError, match="a regression has no accuracy; see its error"):
+        _ = learner.accuracy
+
+
+def test_it_learns_and_follows_a_change(figure):
+    rows, labels = stream(6000, drift=True)
+    learner = OnlineForest(5, categorical=[4])
+    learner.update_batch(rows[:3000], labels[:3000])
+    before = learner.recent_accuracy
+    learner.update_batch(rows[3000:3100], labels[3000:3100])
+    learner.update_batch(rows[3100:], labels[3100:])
+    assert before > 0.85
+    assert learner.recent_accuracy > 0.85
+    # Everything it knew has turned wrong: who does not forget is right in one of twenty.
+    frozen = OnlineForest(5, categorical=[4])
+    frozen.update_batch(rows[:3000], labels[:3000])
+    stale = frozen.predict(rows[5000:])
+    right = sum(a == b for a, b in zip(stale, labels[5000:], strict=True)) / 1000
+    assert right < 0.2
+    figure(
+        f"before {before:.3f}, at the end {learner.recent_accuracy:.3f}, not learning {right:.3f}"
+    )
+
+
+def test_it_beats_the_majority_by_far_with_any_kind():
+    rows, labels = stream(2500)
+    most = max(labels.count(k) for k in range(3)) / len(labels)
+    for kind in KINDS:
+        learner, _ = learned(None, rows, labels, kind=kind, n_trees=10)
+        assert learner.recent_accuracy > most + 0.25, kind
+
+
+def test_memory_is_kept_and_races_sleep():
+    rows, labels = stream(3000, classes=9)
+    results = {}
+    for limit in (60_000, 200_000, 1_000_000):
+        learner, _ = learned(None, rows, labels, budget=Budget(bytes=limit), n_trees=5)
+        assert learner.bytes <= limit
+        results[limit] = learner.accuracy
+    assert results[60_000] > 0.4
+    assert results[200_000] > results[60_000]
+    with pytest.raises(ValueError, match=r"needs at least [0-9]+ bytes, the budget is 9000; use"):
+        learned(None, rows, labels, budget=Budget(bytes=9000), n_trees=5)
+
+
+@pytest.mark.skipif("native" not in ENGINES, reason="needs the native engine")
+def test_the_process_does_not_grow():
+    """In a process of its own: what it takes at most after 20,000 rows and after 200,000."""
+    script = """
+import resource, sys
+from edgeforest import Budget, OnlineForest, Rng
+rng = Rng(1)
+learner = OnlineForest(8, budget=Budget(bytes=3_000_000))
+for part in range(50):
+    rows = [[rng.unit() for _ in range(8)] for _ in range(4000)]
+    learner.update_batch(rows, [int(r[0] + r[part % 8] > 1) for r in rows])
+    if part in (4, 49):
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    early, late = (int(line) for line in run.stdout.split())
+    assert late - early < 1500  # kB
+
+
+def test_classes_may_turn_up_on_the_way():
+    rows, labels = stream(1200, classes=3)
+    names = ["low", "middle", "high"]
+    learner = OnlineForest(5, categorical=[4], n_trees=6)
+    first = [(r, names[k]) for r, k in zip(rows, labels, strict=True) if k < 2]
+    learner.update_batch([r for r, _ in first], [k for _, k in first])
+    assert sorted(learner.classes) == ["low", "middle"]
+    before = learner.accuracy
+    learner.update_batch(rows, [names[k] for k in labels])
+    assert sorted(learner.classes) == ["high", "low", "middle"]
+    assert learner.rows == len(first) + 1200
+    assert before > 0.7
+    assert learner.recent_accuracy > 0.75
+    assert len(learner.predict_proba(rows[0])) == 3
+
+
+def test_targets_may_leave_the_range_that_was_seen():
+    learner = OnlineForest(1, criterion="mse", n_trees=8)
+    for scale in (1.0, 100.0, -1000.0):
+        rows = [[i % 40] for i in range(1500)]
+        learner.update_batch(rows, [row[0] * scale for row in rows])
+        for x in (5, 30):
+            assert learner.predict([x]) == pytest.approx(x * scale, abs=abs(scale) * 4)
+    assert learner.recent_error < 4000
+
+
+def test_a_trained_forest_learns_on():
+    rows, labels = stream(3000, drift=True)
+    options = {"names": list("abcde"), "categorical": [4], "n_trees": 7}
+    forest = train(rows[:1500], labels[:1500], **options)
+    learner = OnlineForest.from_forest(forest)
+    assert learner.predict(rows[:300]) == forest.predict(rows[:300])
+    assert learner.forest().names == list("abcde")
+    learner.update_batch(rows[1500:], labels[1500:])
+    assert learner.recent_accuracy > 0.75
+    stale = forest.predict(rows[2000:])
+    assert sum(a == b for a, b in zip(stale, labels[2000:], strict=True)) < 300
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_saved_and_loaded_it_goes_on(engine, criterion, tmp_path):
+    rows, labels = stream(1500)
+    if criterion == "mse":
+        labels = [row[0] + label for row, label in zip(rows, labels, strict=True)]
+    learner, _ = learned(engine, rows[:1000], labels[:1000], criterion=criterion, window=100)
+    path = tmp_path / "model.json"
+    learner.save(path)
+    again = OnlineForest.load(path, engine=engine)
+    assert again.forest().to_json() == learner.forest().to_json()
+    assert (again.rows, again.error, again.bytes) == (1000, learner.error, learner.bytes)
+    latest, kept = learner._grove.latest(), again._grove.latest()
+    assert list(latest[1]) == list(kept[1])
+    assert latest[0].tobytes() == kept[0].tobytes()
+    # It is a model as any other.
+    assert edgeforest.load(path).predict(rows[:50]) == learner.predict(rows[:50])
+    other = pickle.loads(pickle.dumps(learner))
+    for one in (again, other):
+        one.update_batch(rows[1000:], labels[1000:])
+        assert one.rows == 1500
+    learner.update_batch(rows[1000:], labels[1000:])
+    assert again.forest().to_json() == other.forest().to_json()
+    assert again.error == pytest.approx(learner.error, rel=0.2)
+
+
+def test_a_plain_model_can_be_loaded_too(tmp_path):
+    rows, labels = stream(300)
+    forest = train(rows, labels, categorical=[4], n_trees=3)
+    forest.save(tmp_path / "model.json")
+    learner = OnlineForest.load(tmp_path / "model.json")
+    assert learner.rows == 0
+    assert learner.predict(rows) == forest.predict(rows)
+    with pytest.raises(OSError, match=r"there is no model in .*none.json yet"):
+        OnlineForest.load(tmp_path / "none.json")
+
+
+def test_threads_may_share_a_learner():
+    rows, labels = stream(2000)
+    learner = OnlineForest(5, categorical=[4], n_trees=3)
+    learner.update_batch(rows[:100], labels[:100])
+    stop = threading.Event()
+    errors = []
+
+    def read():
+        while not stop.is_set():
+            try:
+                learner.predict(rows[:5])
+            except Exception as error:
+                errors.append(error)
+
+    def write(part):
+        for i in range(part, 2000, 2):
+            learner.update(rows[i], labels[i])
+
+    readers = [threading.Thread(target=read)]
+    writers = [threading.Thread(target=write, args=(part,)) for part in range(2)]
+    for thread in readers + writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    stop.set()
+    readers[0].join()
+    assert not errors
+    assert learner.rows == 2100
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: OnlineForest(0), "features must be from 1 to"),
+        (lambda: OnlineForest(["a", "a"]), "features must be names that differ, at least one"),
+        (lambda: OnlineForest([]), "features must be names that differ, at least one"),
+        (lambda: OnlineForest(["a"], categorical=["b"]), "'b', which is not among the features"),
+        (lambda: OnlineForest(2, criterion="mae"), "criterion must be one of"),
+        (lambda: OnlineForest(2, window=3), "window must be from 16 to 65534"),
+        (lambda: OnlineForest(2, criterion="mse", classes=[1]), "a regression has no classes"),
+        (
+            lambda: OnlineForest(2, budget=Budget(insertions=9)),
+            "its budget has bytes, nothing else",
+        ),
+        (lambda: OnlineForest(2, budget=9000), r"give the memory .* as budget=Budget\(bytes=...\)"),
+        (lambda: OnlineForest(2).forest(), "nothing was learned yet; call update first"),
+        (lambda: OnlineForest(2).predict([1, 2]), "nothing was learned yet; call update first"),
+        (lambda: pickle.dumps(OnlineForest(2)), "has learned nothing cannot be pickled yet"),
+        (lambda: OnlineForest(2).update([1], 0), "a row must have 2 values, got 1"),
+        (lambda: OnlineForest(2).update(["a", 1], 0), "feature 'x0' must be a number, got 'a'"),
+        (lambda: OnlineForest(2).update([1, float("inf")], 0), "'x1' of row 0 is infinite"),
+        (lambda: OnlineForest(2).update([1, 2], None), "the label of row 0 is missing"),
+        (lambda: OnlineForest(2).update([1, 2], float("nan")), "the label of row 0 is missing"),
+        (lambda: OnlineForest(2).update_batch([[1, 2]], [1, 2]), "there are 1 rows and 2 labels"),
+        (
+            lambda: OnlineForest(2, criterion="mse").update([1, 2], float("inf")),
+            "target of row 0 must be",
+        ),
+        (
+            lambda: OnlineForest(2, criterion="mse").update([1, 2], "x"),
+            "row 0 of the targets must be",
+        ),
+    ],
+)
+def test_errors_are_one_sentence(call, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_wrong_in_a_batch_changes_nothing(engine):
+    rows, labels = stream(200)
+    learner, _ = learned(engine, rows, labels)
+    before = learner.forest().to_json(), learner.rows, list(learner.classes), learner.error
+    bad_rows = [rows[0], [1, 2, 3]]
+    bad_number = [rows[0], [float("inf"), 1, 1, 1, "red"]]
+    for given_rows, given_labels in (
+        (bad_rows, [0, 0]),
+        (bad_number, [0, 0]),
+        (rows[:3], [0, "new", float("nan")]),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            learner.update_batch(given_rows, given_labels)
+        now = learner.forest().to_json(), learner.rows, list(learner.classes), learner.error
+        assert now == before
+    learner.update(rows[0], "newer")
+    assert learner.classes[-1] == "newer"
+
+
+def test_numpy_rows_are_the_same_as_lists():
+    np = pytest.importorskip("numpy")
+    rows = np.random.default_rng(1).normal(size=(400, 3))
+    rows[::7, 1] = np.nan
+    labels = (rows[:, 0] > 0.2).astype(int)
+    models = []
+    for given_rows, given_labels in (
+        (rows, labels),
+        (rows.tolist(), labels.tolist()),
+        (rows.astype("float32"), labels.astype("uint8")),
+    ):
+        learner = OnlineForest(3, n_trees=3)
+        learner.update_batch(given_rows, given_labels)
+        models.append(learner.forest().to_json())
+    assert models[0] == models[1] == models[2]
+    with pytest.raises(ValueError, match="feature 'x2' of row 1 is infinite"):
+        learner.update_batch(np.array([[1, 2, 3], [1, 2, np.inf]]), [0, 1])
+    with pytest.raises(ValueError, match="a row must have 3 values, got 2"):
+        learner.update_batch(rows[:, :2], labels)
+
+
+def test_the_kernel_has_the_same_constants():
+    text = Path(core_pure.__file__).parents[1].joinpath("firmware/kernel/online.c").read_text()
+    defined = dict(line.split()[1:3] for line in text.splitlines() if line.startswith("#define "))
+    for name in [
+        "START",
+        "STEP",
+        "PATIENCE",
+        "FADE",
+        "PRIOR",
+        "EVERY",
+        "MANY",
+        "FIRST",
+        "TRIES",
+        "UNIT",
+        "LONG",
+    ]:
+        assert int(defined[name]) == getattr(online, name), name
+    assert float(defined["SURE"]) == online.SURE
+    assert float(defined["Z"]) == core_pure.Z
+    assert float(defined["TOLERANCE"]) == core_pure.TOLERANCE
+
+
+def test_importances_find_what_matters():
+    rows, labels = stream(2500)
+    learner, _ = learned(None, rows, labels, n_trees=15)
+    shares = learner.forest().feature_importances
+    assert shares[0] == max(shares)
+    assert shares[2] + shares[3] < 0.35
+    assert sum(shares) == pytest.approx(1, abs=1e-4)
+
+
+# ---- In real MicroPython
+
+BOARD = """
+import sys
+from core_pure import Budget, Rng
+from online import OnlineForest
+criterion = sys.argv[1]
+rng = Rng(4)
+learner = OnlineForest(["a", "b", "c"], criterion=criterion, n_trees=3, window=60,
+                       max_leaf_nodes=16, max_features=2, budget=Budget(bytes=20000))
+for i in range(500):
+    row = [rng.below(100), rng.below(100), rng.below(100)]
+    label = int(row[0] > 50) + int(row[1] > 30)
+    learner.update(row, label * 1.5 if criterion == "mse" else label)
+print(learner.forest().to_json())
+learner.save("live.json")
+print(OnlineForest.load("live.json").forest().to_json() == learner.forest().to_json())
+"""
+
+
+@needs_mpy_cross
+@needs_micropython
+@needs_board_heap
+@pytest.mark.parametrize("criterion", ["gini", "mse"])
+def test_a_board_learns_what_cpython_learns(criterion, tmp_path):
+    package = CORE.parent
+    for name in ("core_pure", "online", "storage", "reader"):
+        compile_mpy(package / f"{name}.py", tmp_path / f"{name}.mpy", "-O3")
+    model, same = output(run_micropython(BOARD, tmp_path, "200k", [criterion])).splitlines()
+    assert same == "True"
+    rng = Rng(4)
+    learner = OnlineForest(
+        ["a", "b", "c"],
+        criterion=criterion,
+        n_trees=3,
+        window=60,
+        max_leaf_nodes=16,
+        max_features=2,
+        budget=Budget(bytes=20000),
+    )
+    for _ in range(500):
+        row = [rng.below(100), rng.below(100), rng.below(100)]
+        label = int(row[0] > 50) + int(row[1] > 30)
+        learner.update(row, label * 1.5 if criterion == "mse" else label)
+    assert learner.forest().to_json() == model
+    assert learner.recent_error < 0.35
