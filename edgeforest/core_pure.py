@@ -2055,14 +2055,17 @@ def _from_json(model, kind):
     fine = fine and len(forest.names) == len(forest.importances) == len(forest.categories)
     for root in forest.roots:
         fine = fine and root < n
+    rights = []  # still to come: in preorder, the last leaf on the left has its right one next
     for i in range(n if fine else 0):
         right = forest.right[i]
         if forest.feature[i] == LEAF:
             fine = fine and (right + 1) * forest.n_votes <= len(forest.votes)
+            fine = fine and (not rights or rights.pop() == i + 1)
         else:
             fine = fine and (forest.feature[i] & FEATURE) < forest.n_features
             fine = fine and i + 1 < right < n
-    return forest if fine else None
+            rights.append(right)
+    return forest if fine and not rights else None
 
 
 def _pack(values, code, start, count):
