@@ -1,4 +1,4 @@
-"""The command line: train a forest from a CSV file, predict with it, look into it.
+"""The command line: train a forest from a log, predict with it, look into it.
 
 Exit codes: 0 done, 2 something is wrong with what was given (one sentence on stderr says what),
 130 stopped by Ctrl-C (a forest in training is kept all the same), 141 nobody read the output on.
@@ -8,36 +8,36 @@ import argparse
 import csv
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
 import textwrap
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from decimal import Decimal
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 import edgeforest
 from edgeforest import engine as engines
-from edgeforest.tables import (
-    MAX_NUMBER,
-    Dataset,
-    Reader,
-    TableError,
-    Value,
-    cell,
-    count,
-    prepare,
-    read_table,
-    reason,
-)
+from edgeforest import tables
+from edgeforest.sources import Source, SourceError, draw, open_source
+from edgeforest.sources.schema import Schema, plain, whole
+from edgeforest.sources.views import Rest, is_part
+from edgeforest.tables import MAX_NUMBER, Dataset, TableError, Value, count, prepare, reason
 
 LEAF = 0xFFFF  # in a forest's `feature`: no split here
 BLOCK = 256  # rows predicted at once, between two looks at Ctrl-C
 HOLD_OUT = 1 << 21  # the random stream that draws held-out rows; trees have streams from 1 on
+HELD_OUT = 20_000  # rows at most of a source that is too large for memory
+OF_A_CELL = 100  # bytes that a cell takes in memory while it is made ready
+IN_MEMORY = 100_000_000  # bytes of a table that is read whole, where no limit is given
+SMALL = 4_000_000  # the same, however low the limit is
 WIDTH = 92  # of printed lines
 BAR = 24  # characters of the longest bar
 SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3}
@@ -72,6 +72,16 @@ class Progress:
             of = "" if limit is None else f" of {limit:,}"
             trees = f"{len(training.grown)} of {training.planned}"
             self.show(f"training: {spent}{of} insertions, {trees} trees done (Ctrl-C keeps them)")
+
+    def bytes_of(self, name: str) -> Callable[[int, int], None]:
+        """What says how far a file has been looked through."""
+
+        def show(done: int, of: int) -> None:
+            if self.live and time.monotonic() - self._last > 0.1:
+                self._last = time.monotonic()
+                self.show(f"looking through {name}: {done / max(1, of):.0%}")
+
+        return show
 
     def clear(self) -> None:
         """Take the line away."""
@@ -155,13 +165,14 @@ class Fitted:
     """A forest and what a report of its training says."""
 
     forest: Any
-    data: Dataset
-    held_out: list[int]
+    held_out: Sequence[int]
     score: Score
     guess: Any  # of one who looks at the training rows and not at the features
     asked_trees: int
     engine: str  # and its threads, in words
     interrupted: bool
+    problem: str = ""  # that ended the training early
+    notes: list[str] = field(default_factory=list)  # of what was met among the rows
 
 
 def fit(
@@ -170,7 +181,7 @@ def fit(
     """Hold rows out, train on the others with `options` of `train_steps`, score on the held-out."""
     n = len(data.rows)
     order = array("I", range(n))
-    size = min(n - 1, max(1, int(test_share * n + 0.5))) if test_share else 0
+    size = rows_held_out(n, test_share)
     edgeforest.Rng(seed, HOLD_OUT).shuffle(order, size)
     held_out, kept = sorted(order[:size]), sorted(order[size:])
     y = [data.y[i] for i in kept]
@@ -186,29 +197,122 @@ def fit(
         )
     except (ValueError, TypeError, engines.Absent) as error:
         raise Problem(str(error)) from None
+    stopped = advance(training, progress)
+    forest = training.forest()
+    progress.show("scoring held-out rows ...")
+    blocks = (held_out[at : at + BLOCK] for at in range(0, size, BLOCK))
+    truths = (([data.rows[i] for i in some], [data.y[i] for i in some]) for some in blocks)
+    score = Score(data.regression)
+    cut = add_scores(score, forest, truths)
+    progress.clear()
+    guess = sum(map(float, y)) / len(y) if data.regression else commonest(Counter(y))
+    engine = engine_used(training.engine, options)
+    return Fitted(forest, held_out, score, guess, training.n_trees, engine, stopped or cut)
+
+
+def fit_source(
+    source: Source,
+    target: str,
+    *,
+    test_share: float,
+    seed: int,
+    progress: Progress,
+    resume: bool = False,
+    **options: Any,
+) -> Fitted:
+    """The same from a source of any size, with `options` of `Streaming`; says what it found."""
+    from edgeforest import streaming  # the other commands start without it
+
+    n = len(source)
+    size = min(HELD_OUT, rows_held_out(n, test_share))
+    held_out = draw(edgeforest.Rng(seed, HOLD_OUT), size, n) if size else []
+    progress.show(f"reading rows of {source.name} ...")
+    try:
+        training = streaming.Streaming(
+            Rest(source, held_out), target, seed=seed, resume=resume, **options
+        )
+    except OSError as error:
+        raise Problem(f"cannot read {options['checkpoint']}: {reason(error)}") from None
+    except (ValueError, TypeError, engines.Absent) as error:
+        raise Problem(str(error)) from None
+    schema = training.schema
+    progress.clear()
+    print_schema(source, schema)
+    if resume and training.grown:
+        done = f"{len(training.grown)} of {count(training.planned, 'tree')} were done"
+        more = "" if len(training.grown) < training.planned else "; remove it to train anew"
+        say("resumed", f"{options['checkpoint']}: {done}{more}", wrap=False)
+    sys.stdout.flush()
+    stopped = cut = False
+    score, problem = Score(schema.regression), ""
+    try:
+        stopped = advance(training, progress)
+        if stopped and not training.grown:
+            raise KeyboardInterrupt
+        progress.show("scoring held-out rows ...")
+        cut = add_scores(score, training.forest(), labelled(source, schema, held_out))
+    except (SourceError, OSError) as error:
+        problem = str(error)
+        if isinstance(error, OSError):
+            problem = f"cannot write {options['checkpoint']}: {reason(error)}"
+        if not training.grown:
+            raise Problem(problem) from None
+    progress.clear()
+    forest = training.forest()
+    engine = engine_used(str(training.grown.engine), options)
+    fitted = Fitted(
+        forest, held_out, score, None, training.n_trees, engine, stopped or cut, problem
+    )
+    if schema.unlabelled:
+        fitted.notes.append(f"{count(schema.unlabelled, 'row')} without a target left out")
+    for name, n in schema.odd.items():
+        fitted.notes.append(f"{count(n, 'value')} of {name} taken as missing: not a number")
+    return fitted
+
+
+def rows_held_out(n: int, share: float) -> int:
+    """How many of n rows are held out: at least one, but not all."""
+    return min(n - 1, max(1, int(share * n + 0.5))) if share else 0
+
+
+def advance(training: Any, progress: Progress) -> bool:
+    """Train to the end, or to the first Ctrl-C; whether it was that."""
     with Patience() as patience:
         for step in training:
             progress.step(step)
             if patience.stopped:
                 break
-    forest = training.forest()
-    progress.show("scoring held-out rows ...")
-    stopped = patience.stopped
-    answers: list[Any] = []
+    return patience.stopped
+
+
+def labelled(
+    source: Source, schema: Schema, rows: Sequence[int]
+) -> Iterator[tuple[list[tuple[Any, ...]], Any]]:
+    """Features and targets of some rows of a source, a block at a time."""
+    for at in range(0, len(rows), BLOCK):
+        columns, labels = schema.columns(source.read(rows[at : at + BLOCK]))
+        yield list(zip(*columns, strict=True)), labels
+
+
+def add_scores(score: Score, forest: Any, blocks: Iterable[tuple[Any, Sequence[Any]]]) -> bool:
+    """Score a forest on blocks of rows and targets; whether Ctrl-C came before the last."""
     try:
-        for at in range(0, size, BLOCK):
-            answers += forest.predict([data.rows[i] for i in held_out[at : at + BLOCK]])
+        for rows, truths in blocks:
+            answers = forest.predict(rows) if len(rows) else []
+            for truth, answer in zip(truths, answers, strict=True):
+                score.add(truth, answer)
     except KeyboardInterrupt:  # enough of the score; the forest must not be lost for it
-        stopped = True
-    score = Score(data.regression)
-    for i, answer in zip(held_out, answers, strict=False):
-        score.add(data.y[i], answer)
-    progress.clear()
-    guess = sum(map(float, y)) / len(y) if data.regression else commonest(Counter(y))
-    engine = f"{training.engine}, {count(getattr(training, 'n_jobs', 1), 'thread')}"
-    if training.engine != engines.NAMES[0] and not engine_asked(options.get("engine")):
-        engine += "; edgeforest engines says how to get a faster one"
-    return Fitted(forest, data, held_out, score, guess, training.n_trees, engine, stopped)
+        return True
+    return False
+
+
+def engine_used(name: str, options: dict[str, Any]) -> str:
+    """An engine and its threads in words."""
+    threads = engines._jobs(options.get("n_jobs") or 1) if name == "native" else 1
+    words = f"{name}, {count(threads, 'thread')}"
+    if name != engines.NAMES[0] and not engine_asked(options.get("engine")):
+        words += "; edgeforest engines says how to get a faster one"
+    return words
 
 
 def commonest(labels: Counter[Any]) -> Any:
@@ -270,20 +374,48 @@ def bars(names: Sequence[str], importances: Sequence[float], most: int) -> list[
     ]
 
 
+def print_columns(source: str, rows: int, names: list[str], kinds: dict[str, str]) -> None:
+    """Say how many rows there are, and which columns are numbers and which categories."""
+    say("read", f"{source}: {count(rows, 'row')}, {count(len(names), 'feature')}", wrap=False)
+    numbers = [name for name in names if name not in kinds]
+    if numbers:
+        say("", f"{count(len(numbers), 'number')}: {listed(numbers, 30)}")
+    if kinds:
+        texts = [f"{name}{text}" for name, text in kinds.items()]
+        say("", f"{len(kinds)} categorical: {listed(texts, 20)}")
+
+
+def print_left_out(columns: Iterable[tuple[str, str]], unlabelled: int) -> None:
+    """Say which columns are not used and why, and how many rows have no target."""
+    for name, why in columns:
+        hint = f"; --dates {name} makes numbers of them" if "distinct date" in why else ""
+        say("", f"left out: {name} ({why}{hint})")
+    if unlabelled:
+        say("", f"left out: {count(unlabelled, 'row')} without a target")
+
+
+def print_schema(source: Source, schema: Schema) -> None:
+    """Say what a source was found to have by looking at some of its rows."""
+    kinds = {schema.names[f]: "" for f in schema.categorical}
+    print_columns(source.name, len(source), schema.names, kinds)
+    say("", f"found from {count(schema.looked, 'row')} drawn at random")
+    print_left_out(schema.left_out, 0)
+    say("target", f"{schema.target}: {'numbers' if schema.regression else 'classes'}")
+
+
+def print_bad_rows(source: Source) -> None:
+    """Say which rows could not be read."""
+    if source.bad:
+        say("skipped", f"{count(source.bad, 'row')} that cannot be read:", wrap=False)
+        for place, why in source.complaints[:5]:
+            say("", f"{place} {why}", wrap=False)
+
+
 def print_data(data: Dataset) -> None:
     """Say what was read and how it was understood."""
     values = len(data.rows) * len(data.names)
-    say(
-        "read",
-        f"{data.source}: {count(len(data.rows), 'row')}, {count(len(data.names), 'feature')}",
-        wrap=False,
-    )
-    numbers = [name for name in data.names if name not in data.categories]
-    if numbers:
-        say("", f"{count(len(numbers), 'number')}: {listed(numbers, 30)}")
-    if data.categories:
-        kinds = [f"{name} ({count(n, 'value')})" for name, n in data.categories.items()]
-        say("", f"{len(kinds)} categorical: {listed(kinds, 20)}")
+    kinds = {name: f" ({count(n, 'value')})" for name, n in data.categories.items()}
+    print_columns(data.source, len(data.rows), data.names, kinds)
     missing = sum(data.missing.values())
     if missing:
         worst = max(data.missing, key=data.missing.__getitem__)
@@ -294,10 +426,7 @@ def print_data(data: Dataset) -> None:
         )
     else:
         say("", "missing: none")
-    for name, why in data.left_out:
-        say("", f"left out: {name} ({why})")
-    if data.unlabelled:
-        say("", f"left out: {count(data.unlabelled, 'row')} without a target")
+    print_left_out(data.left_out, data.unlabelled)
     if data.regression:
         y = [float(v) for v in data.y]
         say(
@@ -317,10 +446,14 @@ def print_fitted(fitted: Fitted) -> None:
     print()
     if fitted.interrupted:
         say("stopped", "by Ctrl-C; the forest so far is complete and is kept")
+    if fitted.problem:
+        say("stopped", "by what is said below; the trees that are done are kept")
     say("engine", fitted.engine)
     say("spent", f"{spent(forest)}, {duration(forest.spent.seconds)}")
+    for note in fitted.notes:
+        say("met", note)
     trees = shape(forest)
-    if len(forest) < fitted.asked_trees and not fitted.interrupted:
+    if len(forest) < fitted.asked_trees and not fitted.interrupted and not fitted.problem:
         trees += f" ({fitted.asked_trees} trees asked for, the budget did not reach further)"
     say("forest", trees)
     if not fitted.score.rows:
@@ -330,7 +463,7 @@ def print_fitted(fitted: Fitted) -> None:
         ours, naive = fitted.score.words(rows, fitted.guess)
         say("score", ours)
         say("", naive)
-        if not fitted.data.regression:
+        if not forest.regression:
             say("", f"found of each class: {fitted.score.by_class()}")
     label = "important"
     if not any(forest.importances):
@@ -380,20 +513,32 @@ def save(forest: Any, path: str) -> None:
     """Write a model and say so."""
     try:
         forest.save(path)
-        say("saved", f"{path}, {size(os.path.getsize(path))}", wrap=False)
+        say("saved", kept_file(path), wrap=False)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise Problem(f"cannot write {path}: {reason(error)}") from None
 
 
+def kept_file(path: str, more: str = "") -> str:
+    """A file that was written, and its size."""
+    return f"{path}, {size(os.path.getsize(path))}{more}"
+
+
 # ---- The commands -----------------------------------------------------------------------------
 
 
 def train_command(args: argparse.Namespace) -> int:
-    """Train a forest from a CSV file."""
-    refuse_output(args.out, args.log)
+    """Train a forest from a log."""
+    refuse_output(args.out, *args.log)
+    refuse_output(args.checkpoint, *args.log, option="--checkpoint")
     check_engine(args.engine)
+    if args.resume and args.checkpoint is None:
+        raise Problem("--resume goes on from a checkpoint; give its path with --checkpoint")
+    if args.checkpoint and not args.resume and os.path.exists(args.checkpoint):
+        raise Problem(
+            f"{args.checkpoint} is there already; add --resume to go on from it, or remove it"
+        )
     task = {"mse": "regression", "gini": "classification", "entropy": "classification"}.get(
         args.criterion, args.task
     )
@@ -402,9 +547,55 @@ def train_command(args: argparse.Namespace) -> int:
             f"--criterion {args.criterion} is for {task}, got --task {args.task}; leave one out"
         )
     progress = Progress()
-    progress.show(f"reading {args.log} ...")
+    with opened(args, progress) as source:
+        fitted = fitted_from(source, args, task, progress)
+        print_fitted(fitted)
+        print_bad_rows(source)
+    if args.out is not None:
+        save(fitted.forest, args.out)
+    elif args.checkpoint is None:
+        say("saved", "nothing; give --out model.json to keep the forest")
+    if args.checkpoint is not None and os.path.exists(args.checkpoint):
+        early = fitted.interrupted or fitted.problem
+        unfinished = early and len(fitted.forest) < fitted.asked_trees
+        more = "; --resume goes on" if unfinished else ""
+        say("saved", kept_file(args.checkpoint, more), wrap=False)
+    if fitted.problem:
+        raise Problem(fitted.problem)
+    return 130 if fitted.interrupted else 0
+
+
+def fitted_from(source: Source, args: argparse.Namespace, task: str, progress: Progress) -> Fitted:
+    """Train from a source: in memory if it is small, else from where it is."""
+    common = {
+        "test_share": args.test_share,
+        "seed": args.seed,
+        "progress": progress,
+        "kind": args.kind,
+        "splitter": args.splitter,
+        "n_trees": args.trees,
+        "max_depth": args.max_depth,
+        "min_samples_leaf": args.min_samples_leaf,
+        "class_weight": args.class_weight,
+        "budget": edgeforest.Budget(args.budget, args.seconds, args.bytes),
+        "engine": args.engine,
+        "n_jobs": args.jobs,
+    }
+    columns = {"categorical": args.categorical, "drop": args.drop, "task": task}
+    size = OF_A_CELL * len(source) * len(source.names)
+    if args.checkpoint or size > max(SMALL, args.bytes or IN_MEMORY):
+        return fit_source(
+            source,
+            args.target,
+            checkpoint=args.checkpoint,
+            resume=args.resume,
+            criterion=args.criterion,
+            **columns,
+            **common,
+        )
+    progress.show(f"reading {source.name} ...")
     data = prepare(
-        read_table(args.log), args.target, categorical=args.categorical, drop=args.drop, task=task
+        whole(source, [args.target, *args.categorical, *args.drop]), args.target, **columns
     )
     if data.regression and args.class_weight:
         raise Problem(
@@ -414,52 +605,118 @@ def train_command(args: argparse.Namespace) -> int:
     progress.clear()
     print_data(data)
     sys.stdout.flush()
-    fitted = fit(
-        data,
-        test_share=args.test_share,
-        seed=args.seed,
-        progress=progress,
-        kind=args.kind,
-        criterion=args.criterion or ("mse" if data.regression else "gini"),
-        splitter=args.splitter,
-        n_trees=args.trees,
-        max_depth=args.max_depth,
-        min_samples_leaf=args.min_samples_leaf,
-        class_weight=args.class_weight,
-        budget=edgeforest.Budget(args.budget, args.seconds, args.bytes),
-        engine=args.engine,
-        n_jobs=args.jobs,
-    )
-    print_fitted(fitted)
-    if args.out is None:
-        say("saved", "nothing; give --out model.json to keep the forest")
-    else:
-        save(fitted.forest, args.out)
-    return 130 if fitted.interrupted else 0
+    return fit(data, criterion=args.criterion or ("mse" if data.regression else "gini"), **common)
+
+
+@contextmanager
+def opened(args: argparse.Namespace, progress: Progress) -> Iterator[Source]:
+    """The source that is named, with its options; the standard input is copied to a file first."""
+    paths = args.log
+    options: dict[str, Any] = {
+        "separator": args.separator,
+        "header": args.header,
+        "decimal_comma": True if args.decimal_comma else None,
+        "comment": args.comment,
+        "encoding": args.encoding,
+        "table_or_query": args.table,
+        "max_bad": args.max_bad,
+    }
+    options = {name: value for name, value in options.items() if value is not None}
+    if args.no_quotes:
+        options["quote"] = None
+    if "-" in paths:
+        if len(paths) > 1:
+            raise Problem("- is the standard input, which cannot be joined with files; give one")
+        with spooled(progress) as path:
+            try:
+                source = open_source(path, **options)
+            except SourceError as error:
+                raise Problem(for_shell(str(error)).replace(path, STDIN)) from None
+            source.name = STDIN
+            with open_source(source, dates=args.dates) as dated:
+                yield dated
+        return
+    options["progress"] = progress.bytes_of(paths[0])
+    with open_source(paths if len(paths) > 1 else paths[0], dates=args.dates, **options) as source:
+        progress.clear()
+        yield source
+
+
+STDIN = "the standard input"
+
+
+@contextmanager
+def spooled(progress: Progress) -> Iterator[str]:
+    """A file that has what comes from the standard input."""
+    if sys.stdin is None:
+        raise Problem("the standard input is closed; pipe a file into it")
+    progress.show(f"reading {STDIN} ...")
+    with tempfile.TemporaryDirectory(prefix="edgeforest-") as folder:
+        path = os.path.join(folder, "input")
+        try:
+            with open(path, "wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        except OSError as error:
+            why = f"{reason(error)}; save it as a file first"
+            raise Problem(f"cannot copy {STDIN} to {folder}: {why}") from None
+        yield path
+
+
+def for_shell(sentence: str) -> str:
+    """A sentence of the library's, for those who give options and not arguments."""
+    for pattern, words in (
+        (r"\b(categorical|drop|task)=", r"--\1 "),
+        (r"\bmax_bad\b", "--max-bad"),
+        (r"\btable_or_query\b", "--table"),
+        (r"\bgive its (encoding|separator)\b", r"give its --\1"),
+        (r"\(quote=None\)", "(--no-quotes)"),
+        (
+            r"(; it has column 1(?:, column 2\b.*)?)$",
+            r"\1; give --header if its first line names them",
+        ),
+        (
+            r"^class_weight (is for class)ification.*",
+            r"--class-weight \1es, but the target is a number",
+        ),
+        (r"give a budget of at least (\d+) bytes", r"give --bytes \1"),
+    ):
+        sentence = re.sub(pattern, words, sentence)
+    return sentence
+
+
+def one_line(sentence: str) -> str:
+    """A sentence without the line ends of names in it, and not as long as the longest of these."""
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in sentence)
+    return re.sub(r"(\S{40})\S{200,}", r"\1...", text) if len(text) > 600 else text
 
 
 def predict_command(args: argparse.Namespace) -> int:
-    """Predict each row of a CSV file."""
-    refuse_output(args.out, args.model, args.log)
+    """Predict each row of a log."""
+    refuse_output(args.out, args.model, *args.log)
     forest = load_model(args.model)
     if args.proba and forest.regression:
         raise Problem(
             f"{args.model} predicts numbers, which have no class shares; leave out --proba"
         )
-    with Reader(args.log) as reader:
-        absent = [name for name in forest.names if name not in reader.names]
+    with opened(args, Progress()) as source:
+        absent = [name for name in forest.names if name not in source.names]
         if absent:
             raise Problem(
-                f"{reader.source} has no column {absent[0]!r}, which the model was trained on; it "
-                f"has {listed((name for name in reader.names if name), 12)}"
+                f"{source.name} has no column {absent[0]!r}, which the model was trained on; it "
+                f"has {listed(source.names, 12)}"
+                + ("; give --dates as for the training" if is_part(absent[0]) else "")
+            )
+        if args.target is not None and args.target not in source.names:
+            raise Problem(
+                f"{source.name} has no column {args.target!r}; it has {listed(source.names, 12)}"
             )
         if args.out is None:
-            predict(forest, reader, sys.stdout, args.proba, args.target)
+            predict(forest, source, sys.stdout, args.proba, args.target)
             return 0
         part = args.out + ".part"
         try:
             with open(part, "w", encoding="utf-8", newline="") as stream:
-                rows = predict(forest, reader, stream, args.proba, args.target)
+                rows = predict(forest, source, stream, args.proba, args.target)
             os.replace(part, args.out)
         except OSError as error:
             raise Problem(f"cannot write {args.out}: {reason(error)}") from None
@@ -470,82 +727,116 @@ def predict_command(args: argparse.Namespace) -> int:
     return 0
 
 
-def predict(forest: Any, reader: Reader, stream: TextIO, proba: bool, target: str | None) -> int:
-    """Write a prediction for each row that the reader gives; returns how many."""
-    places = [reader.names.index(name) for name in forest.names]
+def predict(forest: Any, source: Source, stream: TextIO, proba: bool, target: str | None) -> int:
+    """Write a prediction for each row of the source; returns how many. A bad row has none."""
     unknown: dict[str, str] = {}  # by feature, a category that the forest has not met
     take = [
-        number_of(reader, name) if kinds is None else category_of(reader, name, kinds, unknown)
+        number_of(source, name) if kinds is None else category_of(source, kinds, unknown, name)
         for name, kinds in zip(forest.names, forest.categories, strict=True)
     ]
+    places = [source.names.index(name) for name in forest.names]
     score = Score(forest.regression)
-    truth: Callable[[str | None], Value] | None = None
-    if target is not None:
-        truth_place = reader.place(target)
-        if forest.regression:
-            truth = number_of(reader, target)
-        else:
-            truth = category_of(reader, target, forest.classes, {})
     writer = csv.writer(stream, lineterminator="\n")
     classes = forest.classes or ()
     writer.writerow(["prediction", *(f"p_{label}" for label in classes if proba)])
-    rows = 0
-    for raw in reader:
-        row = [convert(cell(raw[place])) for convert, place in zip(take, places, strict=True)]
-        if proba:
-            parts = forest.predict_proba(row)
-            answer = classes[parts.index(max(parts))]
-            writer.writerow([answer, *(f"{part:.6g}" for part in parts)])
-        else:
-            answer = forest.predict(row)
-            writer.writerow([float32(answer) if forest.regression else answer])
-        rows += 1
-        if truth is not None:
-            label = cell(raw[truth_place])
-            if label is not None:
-                score.add(truth(label), answer)
+    blank = [""] * (1 + len(classes) * proba)
+    for at in range(0, len(source), BLOCK):
+        asked = range(at, min(len(source), at + BLOCK))
+        rows, block = source.read_kept(asked)
+        columns = [
+            [convert(value, row) for value, row in zip(block[place], rows, strict=True)]
+            for convert, place in zip(take, places, strict=True)
+        ]
+        features = list(zip(*columns, strict=True))
+        written = dict.fromkeys(asked, blank)
+        answers = []
+        if features and proba:
+            shares = forest.predict_proba(features)
+            answers = [classes[parts.index(max(parts))] for parts in shares]
+            for row, answer, parts in zip(rows, answers, shares, strict=True):
+                written[row] = [answer, *(f"{part:.6g}" for part in parts)]
+        elif features:
+            answers = forest.predict(features)
+            for row, answer in zip(rows, answers, strict=True):
+                written[row] = [float32(answer) if forest.regression else answer]
+        writer.writerows(written.values())
+        if target is not None:
+            add_truths(score, source, target, forest, rows, block, answers)
     stream.flush()
     for name, text in unknown.items():
         note = f"note: {name} has values that the model has not met, such as {text!r}"
         print(f"{note}; they count as missing", file=sys.stderr)
+    for place, why in source.complaints:
+        print(f"no prediction: {place} {why}", file=sys.stderr)
     if score.rows:
         print("; ".join(score.words(count(score.rows, "row"))), file=sys.stderr)
     elif target is not None:
         print(f"no score: column {target!r} holds no values", file=sys.stderr)
-    return rows
+    return len(source)
 
 
-def number_of(reader: Reader, name: str) -> Callable[[str | None], Value]:
-    """What turns a cell of a column of numbers into its value."""
+def add_truths(
+    score: Score,
+    source: Source,
+    target: str,
+    forest: Any,
+    rows: Sequence[int],
+    block: Sequence[Sequence[Any]],
+    answers: Sequence[Any],
+) -> None:
+    """Count the predictions of rows that have a target."""
+    if forest.regression:
+        convert = number_of(source, target)
+    else:
+        convert = category_of(source, forest.classes, {}, target)
+    values = block[source.names.index(target)]
+    for row, value, answer in zip(rows, values, answers, strict=True):
+        if value is not None and value == value:
+            score.add(convert(value, row), answer)
 
-    def convert(text: str | None) -> Value:
-        if text is None:
+
+Converter = Callable[[Any, int], Value]  # from a value and its row
+
+
+def number_of(source: Source, name: str) -> Converter:
+    """What turns a value of a column of numbers into a number."""
+
+    def convert(value: Any, row: int) -> Value:
+        if value is None or value != value:
             return float("nan")
-        value = reader.number(text)
-        if value is None or not -MAX_NUMBER <= value <= MAX_NUMBER:
+        found = tables.number(value, source.decimal_comma) if isinstance(value, str) else value
+        if found is None or not -MAX_NUMBER <= found <= MAX_NUMBER:
+            date = isinstance(value, str) and tables.is_date(value)
             raise Problem(
-                f"line {reader.line} of {reader.source} has {text!r} in column {name!r}, which "
-                "must be a number within 3.4e38; mend it, or leave it empty if it is missing"
+                f"{source.where(row)} has {value!r} in column {name!r}, which must be a number "
+                "within 3.4e38; "
+                + (
+                    f"give --dates {name}, as for the training"
+                    if date
+                    else "mend it, or leave it empty if it is missing"
+                )
             )
-        return value
+        return float(found)
 
     return convert
 
 
 def category_of(
-    reader: Reader, name: str, kinds: Sequence[Value], unknown: dict[str, str]
-) -> Callable[[str | None], Value]:
-    """What turns a cell of a categorical column into its value; new ones are noted in `unknown`."""
-    known: dict[str | None, Value] = {str(kind): kind for kind in kinds}
-    known[None] = None
+    source: Source, kinds: Sequence[Value], unknown: dict[str, str], name: str
+) -> Converter:
+    """What turns a value of a categorical column into a category; new ones go to `unknown`."""
+    known: dict[str, Value] = {str(kind): kind for kind in kinds}
     numbers = {kind: kind for kind in kinds if isinstance(kind, (int, float))}
 
-    def convert(text: str | None) -> Value:
-        if text is None or text in known:
+    def convert(value: Any, row: int) -> Value:
+        if value is None or value != value:
+            return None
+        text = value if isinstance(value, str) else plain(value)
+        if text in known:
             return known[text]
-        value = reader.number(text)
-        if value in numbers:  # 1.0 where the model has 1
-            return numbers[value]
+        found = tables.number(text, source.decimal_comma)
+        if found in numbers:  # 1.0 where the model has 1
+            return numbers[found]
         unknown.setdefault(name, text)
         return text
 
@@ -565,7 +856,7 @@ def inspect_command(args: argparse.Namespace) -> int:
     """Say what a model is."""
     forest = load_model(args.model)
     task = "regression" if forest.regression else "classification"
-    say("model", f"{args.model}, {size(os.path.getsize(args.model))}", wrap=False)
+    say("model", kept_file(args.model), wrap=False)
     say("kind", f"{forest.kind} for {task}")
     say("trained", f"criterion {forest.criterion}, splitter {forest.splitter}, seed {forest.seed}")
     say("spent", spent(forest))
@@ -674,7 +965,7 @@ def load_model(path: str) -> Any:
         raise Problem(f"{path}: {error}") from None
 
 
-def refuse_output(out: str | None, *inputs: str) -> None:
+def refuse_output(out: str | None, *inputs: str, option: str = "--out") -> None:
     """Refuse, before any work, an output that cannot be written or that would destroy an input."""
     if out is None:
         return
@@ -685,7 +976,7 @@ def refuse_output(out: str | None, *inputs: str) -> None:
         raise Problem(f"cannot write {out}: it is a folder; name a file")
     for path in inputs:
         if os.path.exists(out) and os.path.exists(path) and os.path.samefile(out, path):
-            raise Problem(f"--out {out} would overwrite what is read; give another name")
+            raise Problem(f"{option} {out} would overwrite what is read; give another name")
 
 
 # ---- Reading the command line -----------------------------------------------------------------
@@ -708,6 +999,11 @@ def amount(text: str) -> int:
     return int(value)
 
 
+def amount_or_none(text: str) -> int:
+    """The same, or 0."""
+    return 0 if text == "0" else amount(text)
+
+
 def seconds(text: str) -> float:
     """A number above zero with an optional suffix."""
     value = quantity(text)
@@ -724,7 +1020,7 @@ def quantity(text: str) -> Decimal:
     return Decimal(match[1]) * SUFFIXES[match[2]]
 
 
-def whole(low: int, high: int) -> Callable[[str], int]:
+def whole_number(low: int, high: int) -> Callable[[str], int]:
     """A type of whole numbers from low to high."""
 
     def convert(text: str) -> int:
@@ -746,7 +1042,7 @@ def jobs(text: str) -> int:
     if text == "-1":
         return -1
     try:
-        return whole(1, 1024)(text)
+        return whole_number(1, 1024)(text)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{error} (-1 stands for every core)") from None
 
@@ -767,6 +1063,24 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def dates(text: str) -> dict[str, str | None]:
+    """Column names with commas between them, and how their dates are written."""
+    columns, sign, form = text.partition("=")
+    found: dict[str, str | None] = dict.fromkeys(names(columns), form if sign else None)
+    if not found or (sign and not form):
+        raise argparse.ArgumentTypeError(
+            f"must be columns such as time,seen or time=%d.%m.%Y, got {text!r}"
+        )
+    return found
+
+
+class Update(argparse.Action):
+    """Add what is given to what was given before."""
+
+    def __call__(self, parser: Any, args: Any, values: Any, option: Any = None) -> None:
+        setattr(args, self.dest, {**getattr(args, self.dest), **values})
+
+
 def weights(text: str) -> list[float]:
     """Numbers of at least 0 with commas between them."""
     try:
@@ -782,6 +1096,7 @@ EXAMPLES = """\
 examples:
   edgeforest demo
   edgeforest train log.csv --target activity --budget 2M --out model.json
+  edgeforest train 'logs/*.csv.gz' --target activity --checkpoint model.json --resume
   edgeforest predict model.json new.csv --out predictions.csv
   edgeforest inspect model.json
   edgeforest merge kitchen.json cellar.json --out house.json
@@ -831,7 +1146,47 @@ def add_command(
     return parser
 
 
-LOG = "CSV file with a header line, may be gzipped; - for the standard input"
+LOG = (
+    "CSV, TSV, JSON lines, line protocol (.lp), .npy, Parquet or SQLite; text may be gzipped; "
+    "several files are joined; - for the standard input"
+)
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """The options that say how a log is read."""
+    reading = parser.add_argument_group(
+        "reading", "what is not given is found by looking at the file"
+    )
+    reading.add_argument(
+        "--dates",
+        type=dates,
+        action=Update,
+        default={},
+        metavar="A,B[=FORMAT]",
+        help="columns of dates that become numbers, seconds since 1970 (UTC); A.hour and "
+        "A.weekday are further columns with the hour of the day, and 0 for Monday to 6; dates are "
+        "written as 2024-05-01 18:30, or as FORMAT says, such as %%d.%%m.%%Y",
+    )
+    reading.add_argument("--table", metavar="NAME", help="table or query of an SQLite file")
+    reading.add_argument("--separator", metavar="C", help="what stands between cells, such as ';'")
+    reading.add_argument(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        help="the first line names the columns, or is a row: then they are 'column 1', 'column 2'",
+    )
+    reading.add_argument("--no-quotes", action="store_true", help="quotes are part of a cell")
+    reading.add_argument(
+        "--decimal-comma", action="store_true", help="1,5 is a number between 1 and 2"
+    )
+    reading.add_argument("--comment", metavar="C", help="lines that start with C are left out")
+    reading.add_argument("--encoding", metavar="NAME", help="of text (default utf-8)")
+    reading.add_argument(
+        "--max-bad",
+        type=amount_or_none,
+        default=0,
+        metavar="N",
+        help="skip up to N rows that cannot be read (default 0: the first one is an error)",
+    )
 
 
 def add_train(commands: Any) -> None:
@@ -840,11 +1195,12 @@ def add_train(commands: Any) -> None:
         commands,
         "train",
         train_command,
-        "train a forest from a CSV file",
-        "Columns of numbers are used as they are, columns of text as categories; timestamps are "
-        "left out. Ctrl-C ends the training early and keeps the forest so far.",
+        "train a forest from a log",
+        "A log of any size: rows are drawn at random from all of it. Columns of numbers are used "
+        "as they are, columns of text as categories; dates are left out, unless --dates asks for "
+        "them. Ctrl-C ends the training early and keeps the forest so far.",
     )
-    parser.add_argument("log", help=LOG)
+    parser.add_argument("log", nargs="+", help=LOG)
     parser.add_argument("--target", required=True, metavar="NAME", help="the column to predict")
     parser.add_argument("--out", metavar="FILE", help="where to write the model, as JSON")
 
@@ -858,7 +1214,24 @@ def add_train(commands: Any) -> None:
         "--seconds", type=seconds, metavar="S", help="at most S seconds of training"
     )
     budget.add_argument(
-        "--bytes", type=amount, metavar="B", help="refuse to need more than B bytes to train"
+        "--bytes",
+        type=amount,
+        metavar="B",
+        help="train within B bytes of memory; where not all rows fit, samples of them are read "
+        "(default 100M for rows)",
+    )
+
+    power = parser.add_argument_group("power loss")
+    power.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="write the model to FILE after each tree, so that nothing else is lost with the power",
+    )
+    power.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the checkpoint, if it is there, to the forest that an undisturbed "
+        "training gives; all other options must be as before",
     )
 
     engine = parser.add_argument_group("engine", "none of these changes the forest, only the speed")
@@ -874,6 +1247,8 @@ def add_train(commands: Any) -> None:
         metavar="N",
         help="threads, -1 for every core (default 1); native has them, the others have one",
     )
+
+    add_reading(parser)
 
     columns = parser.add_argument_group("columns")
     columns.add_argument(
@@ -909,14 +1284,17 @@ def add_train(commands: Any) -> None:
         help="mab: the bandit (default); mab-paper: as in the paper; exact: count every row",
     )
     forest.add_argument(
-        "--trees", type=whole(1, 4096), default=20, metavar="N", help="trees (default 20)"
+        "--trees", type=whole_number(1, 4096), default=20, metavar="N", help="trees (default 20)"
     )
     forest.add_argument(
-        "--max-depth", type=whole(0, 1 << 20), metavar="N", help="splits above a leaf (no limit)"
+        "--max-depth",
+        type=whole_number(0, 1 << 20),
+        metavar="N",
+        help="splits above a leaf (no limit)",
     )
     forest.add_argument(
         "--min-samples-leaf",
-        type=whole(1, 1 << 29),
+        type=whole_number(1, 1 << 29),
         default=1,
         metavar="N",
         help="rows that a leaf must have (default 1)",
@@ -928,7 +1306,7 @@ def add_train(commands: Any) -> None:
     )
     forest.add_argument(
         "--seed",
-        type=whole(0, (1 << 30) - 1),
+        type=whole_number(0, (1 << 30) - 1),
         default=0,
         metavar="N",
         help="same seed, same data: same forest (default 0)",
@@ -949,11 +1327,12 @@ def add_predict(commands: Any) -> None:
         commands,
         "predict",
         predict_command,
-        "predict each row of a CSV file",
-        "Columns are found by their names, others are ignored.",
+        "predict each row of a log",
+        "Columns are found by their names, others are ignored. A row that cannot be read has an "
+        "empty prediction, if --max-bad allows it.",
     )
     parser.add_argument("model", help="a model that train wrote")
-    parser.add_argument("log", help=LOG)
+    parser.add_argument("log", nargs="+", help=LOG)
     parser.add_argument("--out", metavar="FILE", help="CSV file to write (the standard output)")
     parser.add_argument(
         "--proba", action="store_true", help="also write the share of each class, as p_<class>"
@@ -961,6 +1340,7 @@ def add_predict(commands: Any) -> None:
     parser.add_argument(
         "--target", metavar="NAME", help="the column with the truth: print the score to stderr"
     )
+    add_reading(parser)
 
 
 def add_inspect(commands: Any) -> None:
@@ -1016,7 +1396,11 @@ def add_demo(commands: Any) -> None:
         help="folder for its files, made if need be (default edgeforest-demo)",
     )
     parser.add_argument(
-        "--rows", type=whole(100, 1_000_000), default=6000, metavar="N", help="rows (default 6000)"
+        "--rows",
+        type=whole_number(100, 1_000_000),
+        default=6000,
+        metavar="N",
+        help="rows (default 6000)",
     )
     parser.add_argument(
         "--budget",
@@ -1039,9 +1423,9 @@ def run(argv: list[str] | None) -> int:
         return code
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
-    except (Problem, TableError) as problem:
+    except (Problem, TableError, SourceError) as problem:
         Progress().clear()
-        print(f"edgeforest: {problem}", file=sys.stderr)
+        print(f"edgeforest: {one_line(for_shell(str(problem)))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         Progress().clear()

@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 
 import edgeforest
 from edgeforest.cli import Problem, Progress, fit, load_model, print_data, print_fitted, save
-from edgeforest.tables import Value, prepare, read_table, reason
+from edgeforest.sources import open_source
+from edgeforest.sources.schema import whole
+from edgeforest.tables import Value, prepare, reason
 
 COLUMNS = ["time", "temperature", "humidity", "light", "co2", "vibration", "window", "activity"]
 
@@ -115,7 +117,8 @@ def run(out_dir: str, rows: int, budget: int) -> int:
     except OSError as error:
         raise Problem(f"cannot write to {out_dir}: {reason(error)}") from None
     print("A room's sensors, one row a minute. What are the people in it doing?\n")
-    data = prepare(read_table(log), "activity")
+    with open_source(log) as source:
+        data = prepare(whole(source), "activity")
     print_data(data)
     fitted = fit(data, test_share=0.2, seed=0, progress=Progress(), budget=budget)
     print_fitted(fitted)

@@ -19,12 +19,10 @@ import os
 import time
 from array import array
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
-from edgeforest import combine, core_pure, engine
+from edgeforest import combine, core_pure, engine, storage
 from edgeforest.core_pure import LEVELS, Budget, Forest, Rng, Spent
 from edgeforest.sources import Source, SourceError, draw, open_source
 from edgeforest.sources.schema import Schema, look
@@ -286,7 +284,7 @@ class Streaming:
             self.importance = [a + b for a, b in zip(self.importance, parts, strict=True)]
         if self.checkpoint is not None:
             last = len(self.grown) == self.planned
-            self._write(self.checkpoint, None if last else self._state())
+            storage.write(self._finished(), self.checkpoint, None if last else self._state())
 
     def forest(self) -> Forest:
         """The trees that are done."""
@@ -309,6 +307,8 @@ class Streaming:
             "rows": len(self.source),
             "columns": self.source.names,
             "target": target,
+            "features": [self.schema.names, self.schema.categorical],
+            "criterion": self.criterion,
             "trees": self.n_trees,
             "depth": self.max_depth,
             "samples": max_samples,
@@ -322,51 +322,23 @@ class Streaming:
         }
         return dict(json.loads(json.dumps(given)))
 
-    def _state(self) -> str:
-        state = {
+    def _state(self) -> dict[str, Any]:
+        return {
             "signature": self._signature,
             "importance": self.importance,
             "seconds": self._elapsed(),
         }
-        return f',"training":{json.dumps(state)}'
-
-    def _write(self, path: Path, state: str | None) -> None:
-        """Write the model so that the file is either the old one or the new one."""
-        forest: Any = self._finished()
-        part = path.with_name(path.name + ".part")
-        crc = 0
-        with open(part, "wb") as stream:
-            for piece in chain(forest._pieces(), [state or ""]):
-                text = piece.encode()
-                crc = crc32(text, crc)
-                stream.write(text)
-            stream.write(f',"crc32":"{crc:08x}"}}\n'.encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(part, path)
-        if hasattr(os, "O_DIRECTORY"):  # the new name, too, has to reach the disk
-            folder = os.open(path.parent, os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
 
     def _resume(self) -> None:
         assert self.checkpoint is not None
-        if not self.checkpoint.exists():
+        forest, state = storage.read(self.checkpoint, type(self.grown))
+        if forest is None:
             return
-        forest = engine.load(self.checkpoint)
-        state = json.loads(self.checkpoint.read_bytes()).get("training")
         if state is None:
             self.planned = len(forest)  # it was done
             self.importance = []
         else:
-            for key, value in self._signature.items():
-                if state["signature"][key] != value:
-                    raise ValueError(
-                        f"{self.checkpoint} was begun with other {key}: "
-                        f"{state['signature'][key]!r}, now {value!r}; use another path"
-                    )
+            storage.refuse_other(self.checkpoint, state["signature"], self._signature)
             self.importance = state["importance"]
             self._before = state["seconds"]
         forest.engine = self.grown.engine

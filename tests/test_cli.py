@@ -3,10 +3,14 @@
 import argparse
 import csv
 import gzip
+import importlib.util
 import io
+import json
 import os
+import random
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -14,11 +18,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from test_sources_text import MALFORMED
 
 import edgeforest
 from edgeforest import cli, demo, engine
 from edgeforest.combine import merge
-from edgeforest.tables import TableError, prepare, read_table
+from edgeforest.sources import SourceError, open_source
+from edgeforest.sources.binary import pack
+from edgeforest.sources.schema import whole
+from edgeforest.tables import TableError, prepare
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -78,6 +86,12 @@ def table(tmp_path, text, name="log.csv"):
     return str(path)
 
 
+def prepared(path, target, **options):
+    """A small file, ready for training."""
+    with open_source(path) as source:
+        return prepare(whole(source), target, **options)
+
+
 def numbers(n, bad=None, column="x"):
     """A small table whose target is learnt from x; `bad` maps a row to what x holds there."""
     lines = [f"{column},y"]
@@ -109,7 +123,7 @@ def test_train_reports_what_was_read_spent_and_reached(log, tmp_path, capsys):
     assert "1,500 rows, 6 features" in text
     assert "5 numbers: temperature, humidity, light, co2, vibration" in text
     assert "1 categorical: window (3 values)" in text
-    assert "left out: time (text, 1,500 distinct values)" in text
+    assert "left out: time (text, 1,500 distinct dates; --dates time makes numbers" in text
     assert re.search(r"missing: \d+ values \(\d\.\d%\), most in \w+ \(\d+\)", text)
     assert re.search(r"target +activity: 3 classes, empty \(\d\d%\)", text)
     forest = edgeforest.load(str(out))
@@ -139,7 +153,7 @@ def test_same_seed_same_model_other_seed_other_model(log, tmp_path):
 
 
 def test_held_out_rows_are_not_trained_on(log, given):
-    data = prepare(read_table(str(log)), "activity")
+    data = prepared(log, "activity")
     fitted = cli.fit(data, test_share=0.25, seed=5, progress=cli.Progress(), budget=5000, n_trees=2)
     assert len(fitted.held_out) == 375
     ((X, y, _),) = given
@@ -285,10 +299,10 @@ def test_ctrl_c_while_scoring_keeps_the_forest(log, tmp_path, capsys, monkeypatc
 
 
 def test_ctrl_c_while_reading_is_one_line(monkeypatch, capsys):
-    def interrupted(path):
+    def interrupted(path, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "read_table", interrupted)
+    monkeypatch.setattr(cli, "open_source", interrupted)
     assert cli.main(["train", "log.csv", "--target", "y"]) == 130
     assert capsys.readouterr().err == "edgeforest: stopped by Ctrl-C\n"
 
@@ -341,7 +355,7 @@ def test_predict_gives_what_the_forest_gives(log, model, capsys):
     assert cli.main(["predict", str(model), str(log)]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    data = prepare(read_table(str(log)), "activity")
+    data = prepared(log, "activity")
     expected = edgeforest.load(str(model)).predict(data.rows)
     assert out.splitlines() == ["prediction", *expected]
 
@@ -718,19 +732,19 @@ def test_separator_comes_from_the_header(separator, name, tmp_path):
     path = tmp_path / "log.csv"
     rows = [f'"{name}"', "d", "y"], ["1", "2", "u"], ["3", "4", "v"]
     path.write_text("\n".join(separator.join(row) for row in rows))
-    data = prepare(read_table(str(path)), "y")
+    data = prepared(path, "y")
     assert (data.names, data.rows) == ([name, "d"], [(1.0, 2.0), (3.0, 4.0)])
 
 
 def test_decimal_commas_where_commas_do_not_separate(tmp_path):
     path = table(tmp_path, "a;y\n1,5;u\n-2,25;v\n")
-    assert prepare(read_table(path), "y").rows == [(1.5,), (-2.25,)]
+    assert prepared(path, "y").rows == [(1.5,), (-2.25,)]
 
 
 def test_byte_order_mark_gzip_blank_lines_and_quotes(tmp_path):
     text = '\ufeff"a","y"\r\n\r\n"1", "u, w"\r\n2,"v\n2"\r\n\r\n'.encode()
     for content in (text, gzip.compress(text)):
-        data = prepare(read_table(table(tmp_path, content)), "y")
+        data = prepared(table(tmp_path, content), "y")
         assert (data.names, data.rows, data.y) == (["a"], [(1.0,), (2.0,)], ["u, w", "v\n2"])
 
 
@@ -746,7 +760,7 @@ def test_standard_input_and_it_stays_open(monkeypatch, capsys, model, log):
 def test_missing_values_in_all_their_spellings(tmp_path):
     spellings = ["", " ", "NA", "N/A", "nan", "NaN", "null", "None", "?"]
     lines = "".join(f"{s},{s},{i % 2}\n" for i, s in enumerate(["1", "2", *spellings]))
-    data = prepare(read_table(table(tmp_path, "a,b,y\n" + lines)), "y", categorical=["b"])
+    data = prepared(table(tmp_path, "a,b,y\n" + lines), "y", categorical=["b"])
     assert data.missing == {"a": 9, "b": 9}
     assert all(a != a and b is None for a, b in data.rows[2:])
     assert data.rows[:2] == [(1.0, 1), (2.0, 2)]
@@ -754,7 +768,7 @@ def test_missing_values_in_all_their_spellings(tmp_path):
 
 def test_rows_without_a_target_are_left_out_and_counted(tmp_path, capsys):
     path = table(tmp_path, "a,y\n1,u\n2,\n3,v\n4,NA\n")
-    data = prepare(read_table(path), "y")
+    data = prepared(path, "y")
     assert (data.rows, data.y, data.unlabelled) == ([(1.0,), (3.0,)], ["u", "v"], 2)
     assert cli.main(["train", path, "--target", "y"]) == 0
     assert "left out: 2 rows without a target" in capsys.readouterr().out
@@ -763,7 +777,7 @@ def test_rows_without_a_target_are_left_out_and_counted(tmp_path, capsys):
 @pytest.mark.parametrize("header", ["a,y", '"",a,y'])
 def test_an_index_without_a_name_is_left_out(header, tmp_path):
     path = table(tmp_path, header + '\n"1",5,u\n"2",6,v\n')
-    data = prepare(read_table(path), "y")
+    data = prepared(path, "y")
     assert (data.names, data.rows, data.y) == (["a"], [(5.0,), (6.0,)], ["u", "v"])
     assert data.left_out == [("column 1", "the header does not name it")]
 
@@ -771,18 +785,18 @@ def test_an_index_without_a_name_is_left_out(header, tmp_path):
 def test_timestamps_are_left_out_unless_asked_for(tmp_path):
     dates = [f"2024-05-{1 + i % 28:02d} 12:30:00" for i in range(40)]
     path = table(tmp_path, "t,a,y\n" + "".join(f"{d},{i},{i % 2}\n" for i, d in enumerate(dates)))
-    assert prepare(read_table(path), "y").left_out == [("t", "text, 28 distinct values")]
-    assert prepare(read_table(path), "y", categorical=["t"]).categories == {"t": 28}
+    assert prepared(path, "y").left_out == [("t", "text, 28 distinct dates")]
+    assert prepared(path, "y", categorical=["t"]).categories == {"t": 28}
 
 
 def test_text_that_is_all_different_is_left_out(tmp_path):
     path = table(tmp_path, "id,a,y\n" + "".join(f"id{i},{i},{i % 2}\n" for i in range(300)))
-    assert prepare(read_table(path), "y").left_out == [("id", "text, 300 distinct values")]
+    assert prepared(path, "y").left_out == [("id", "text, 300 distinct values")]
 
 
 def test_a_column_without_values_is_left_out(tmp_path):
     path = table(tmp_path, "a,b,y\n1,,u\n2,NA,v\n")
-    assert prepare(read_table(path), "y").left_out == [("b", "no values")]
+    assert prepared(path, "y").left_out == [("b", "no values")]
 
 
 @pytest.mark.parametrize(
@@ -798,9 +812,9 @@ def test_a_column_without_values_is_left_out(tmp_path):
 )
 def test_task_follows_the_target(values, regression, tmp_path):
     path = table(tmp_path, "a,y\n" + "".join(f"{i},{v}\n" for i, v in enumerate(values)))
-    data = prepare(read_table(path), "y")
+    data = prepared(path, "y")
     assert data.regression is regression
-    assert prepare(read_table(path), "y", task="classification").regression is False
+    assert prepared(path, "y", task="classification").regression is False
     if values == ["1.0", "2.0"]:
         assert repr(data.y) == "[1, 2]"
 
@@ -827,6 +841,425 @@ def test_bad_amounts_are_refused(text, capsys):
     said = refused(capsys, "train", "log.csv", "--target", "y", f"--budget={text}")
     assert said.startswith("--budget must be")
     assert f"got {text!r}" in said
+
+
+# ---- Logs of every kind and size
+
+
+@pytest.fixture(scope="module")
+def logs(log):
+    """The same log in other kinds of files, by name."""
+    folder = log.parent
+    with open(log, newline="") as stream:
+        rows = [{k: v or None for k, v in row.items()} for row in csv.DictReader(stream)]
+    (folder / "log.csv.gz").write_bytes(gzip.compress(log.read_bytes()))
+    write(folder / "log.tsv", [rows[0], *(row.values() for row in rows)], "\t")
+    head, *lines = log.read_text().splitlines(keepends=True)
+    (folder / "part1.csv").write_text(head + "".join(lines[:700]))
+    (folder / "part2.csv").write_text(head + "".join(lines[700:]))
+    text = ("time", "window", "activity")
+    objects = [
+        {k: v if k in text or v is None else float(v) for k, v in row.items()} for row in rows
+    ]
+    (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in objects))
+    database = sqlite3.connect(folder / "log.db")
+    database.execute("CREATE TABLE room (time, temperature, humidity, light, co2, vibration, "
+                     "window, activity)")  # fmt: skip
+    database.executemany(f"INSERT INTO room VALUES ({','.join('?' * 8)})",
+                         [list(row.values()) for row in objects])  # fmt: skip
+    database.commit()
+    database.close()
+    return folder
+
+
+COMMON = ["--target", "activity", "--budget", "30k", "--trees", "5"]
+
+
+@pytest.mark.parametrize(
+    "names", ["log.csv.gz", "log.tsv", "log.jsonl", "log.db", "part1.csv part2.csv", "part?.csv"]
+)
+def test_logs_of_every_kind_give_the_same_model(names, logs, model, tmp_path, capsys):
+    out = tmp_path / "model.json"
+    paths = [str(logs / name) for name in names.split()]
+    assert cli.main(["train", *paths, *COMMON, "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "1,500 rows, 6 features" in text
+    assert out.read_bytes() == model.read_bytes()
+    assert cli.main(["predict", str(out), *paths]) == 0
+    predicted = capsys.readouterr().out
+    assert cli.main(["predict", str(out), str(logs / "log.csv")]) == 0
+    assert predicted == capsys.readouterr().out
+
+
+def test_parquet_and_npy(logs, model, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    import pandas as pd
+
+    frame = pd.read_csv(logs / "log.csv")
+    frame.to_parquet(tmp_path / "log.parquet")
+    out = tmp_path / "model.json"
+    command = ["train", str(tmp_path / "log.parquet"), *COMMON, "--out", str(out)]
+    assert cli.main(command) == 0
+    assert out.read_bytes() == model.read_bytes()
+    np = pytest.importorskip("numpy")
+    np.save(tmp_path / "log.npy", frame[["light", "co2"]].to_numpy())
+    capsys.readouterr()
+    assert cli.main(["train", str(tmp_path / "log.npy"), "--target", "x1", "--trees", "2"]) == 0
+    assert "1 number: x0" in capsys.readouterr().out
+
+
+def test_the_standard_input_may_be_any_of_them(logs, monkeypatch, capsys):
+    for name in ("log.jsonl", "log.csv.gz", "log.db"):
+        stdin = io.TextIOWrapper(io.BytesIO((logs / name).read_bytes()))
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert cli.main(["train", "-", *COMMON]) == 0
+        assert "the standard input: 1,500 rows" in capsys.readouterr().out or name == "log.db"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x,y\n1,a\n2\n")))
+    said = refused(capsys, "train", "-", "--target", "y")
+    assert said.startswith("line 3 of the standard input has 1 value where there are 2 columns;")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert "the standard input is empty" in refused(capsys, "train", "-", "--target", "y")
+    assert "cannot be joined" in refused(capsys, "train", "-", "log.csv", "--target", "y")
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """Every log is too large to be read whole."""
+    monkeypatch.setattr(cli, "IN_MEMORY", 0)
+    monkeypatch.setattr(cli, "SMALL", 0)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_log_too_large_for_memory(logs, tmp_path, capsys, given):
+    out = tmp_path / "model.json"
+    command = ["train", str(logs / "log.csv.gz"), *COMMON, "--test-share", "0.25"]
+    assert cli.main([*command, "--out", str(out)]) == 0
+    text, err = capsys.readouterr()
+    assert err == ""
+    assert "1,500 rows, 6 features" in text
+    assert "1 categorical: window\n" in text
+    assert "found from 1,125 rows drawn at random" in text
+    assert "target     activity: classes" in text
+    accuracy = float(re.search(r"accuracy (\d\.\d+) on 375 held-out rows", text)[1])
+    assert accuracy > float(re.search(r"(\d\.\d+) by always guessing 'empty'", text)[1]) + 0.1
+    assert 0 < edgeforest.load(str(out)).spent.insertions <= 30_000
+    assert {len(y) for _, y, _ in given} == {1125}, "held-out rows are not trained on"
+    assert cli.main([*command[:-1], "0"]) == 0
+    assert "no held-out rows" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_what_a_sample_did_not_show_is_said(tmp_path, capsys):
+    rows = [f"{i},{i % 7},{i * 0.5}" for i in range(9000)]
+    hidden = table(tmp_path, "\n".join(["a,b,y", *rows]))
+    looked = set()
+    with open_source(hidden) as source:
+        looked.update(map(int, source.sample(4096, edgeforest.Rng(0, 1 << 20))[0]))
+    odd, empty = [i for i in range(9000) if i not in looked][:2]
+    rows[odd] = f"oops,1,{odd}"
+    rows[empty] = f"{empty},1,"
+    path = table(tmp_path, "\n".join(["a,b,y", *rows]))
+    assert cli.main(["train", path, "--target", "y", "--trees", "3", "--test-share", "0"]) == 0
+    text = capsys.readouterr().out
+    assert "1 value of a taken as missing: not a number" in text
+    assert "1 row without a target left out" in text
+    bad = table(tmp_path, "\n".join(["a,b,y", *rows[:odd], "1,2", "3", *rows[odd:]]))
+    assert "raise --max-bad" in refused(capsys, "train", bad, "--target", "y")
+    command = ["train", bad, "--target", "y", "--trees", "3", "--max-bad", "2"]
+    assert cli.main(command) == 0
+    text = capsys.readouterr().out
+    assert "skipped    2 rows that cannot be read:" in text
+    assert f"line {odd + 2} has 2 values where there are 3 columns" in text
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_refusals_of_a_large_log_are_one_sentence(logs, tmp_path, capsys):
+    path = logs / "log.jsonl"
+    assert "no column 'y'; it has time, temp" in refused(capsys, "train", path, "--target", "y")
+    said = refused(capsys, "train", path, "--target", "activity", "--bytes", "9k")
+    assert re.search(r"^9000 bytes hold too few rows of 6 features; give --bytes \d+$", said)
+    said = refused(capsys, "train", path, "--target", "co2", "--class-weight", "balanced")
+    assert said == "--class-weight is for classes, but the target is a number"
+    odd = table(tmp_path, numbers(40, {7: "err"}))
+    said = refused(capsys, "train", odd, "--target", "y")
+    assert said == (
+        f"column 'x' holds numbers, but line 9 of {odd} has 'err'; mend it, or use --categorical x "
+        "or --drop x"
+    )
+
+
+@pytest.mark.parametrize("last", [1, 4])
+def test_a_training_that_was_stopped_is_resumed(last, logs, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "model.json"
+    command = ["train", str(logs / "log.csv.gz"), *COMMON, "--checkpoint", str(path)]
+    assert cli.main(command) == 0
+    undisturbed = path.read_bytes()
+    said = refused(capsys, *command)
+    assert said == f"{path} is there already; add --resume to go on from it, or remove it"
+    assert cli.main([*command, "--resume"]) == 0
+    text = capsys.readouterr().out
+    assert f"resumed    {path}: 5 of 5 trees were done; remove it to train anew" in text
+    path.unlink()
+
+    def step(self, training):
+        if len(training.grown) == last:
+            signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with monkeypatch.context() as patch:
+        patch.setattr(cli.Progress, "step", step)
+        assert cli.main([*command, "--resume"]) == 130, "there is nothing to resume, so it begins"
+    text = capsys.readouterr().out
+    assert "stopped    by Ctrl-C" in text
+    assert f"saved      {path}, {cli.size(path.stat().st_size)}; --resume goes on" in text
+    assert len(edgeforest.load(str(path))) == last
+    said = refused(capsys, *command, "--resume", "--seed", "3")
+    assert said == f"{path} was begun with other seed: 0, now 3; use another path"
+    assert cli.main([*command, "--resume", "--out", str(tmp_path / "out.json")]) == 0
+    assert f"resumed    {path}: {last} of 5 trees were done\n" in capsys.readouterr().out
+    assert path.read_bytes() == undisturbed
+    assert (tmp_path / "out.json").read_bytes() == undisturbed
+    path.write_bytes(undisturbed[:-30])
+    assert "cut short" in refused(capsys, *command, "--resume")
+    assert "--checkpoint" in refused(capsys, *command[:-2], "--resume")
+
+
+def test_ctrl_c_before_the_first_tree_is_one_line(logs, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("EDGEFOREST_ENGINE", "pure")
+    monkeypatch.setattr(cli.Progress, "step", lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    path = tmp_path / "model.json"
+    command = ["train", str(logs / "log.csv"), *COMMON, "--checkpoint", str(path)]
+    assert cli.main(command) == 130
+    assert capsys.readouterr().err == "edgeforest: stopped by Ctrl-C\n"
+    assert not path.exists()
+
+
+def test_a_log_that_changes_while_it_is_trained_from_keeps_the_trees(log, tmp_path, capsys):
+    path = tmp_path / "log.csv"
+    path.write_bytes(log.read_bytes())
+    out = tmp_path / "out.json"
+
+    class Meddler(cli.Progress):
+        def step(self, training):
+            with open(path, "a") as stream:
+                stream.write("more\n")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "Progress", Meddler)
+        command = ["train", str(path), *COMMON, "--checkpoint", str(tmp_path / "model.json")]
+        assert cli.main([*command, "--out", str(out)]) == 2
+    text, err = capsys.readouterr()
+    assert re.fullmatch(r"edgeforest: .*log.csv grew from .* bytes since it was opened; .*\n", err)
+    assert "the trees that are done are kept" in text
+    assert "none, since no held-out rows" in text
+    assert len(edgeforest.load(str(out))) == 5
+
+
+def test_a_disk_that_is_full_for_the_checkpoint(log, tmp_path, capsys, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    path, out = tmp_path / "model.json", tmp_path / "out.json"
+    command = ["train", str(log), *COMMON, "--checkpoint", str(path), "--out", str(out)]
+    assert cli.main(command) == 2
+    err = capsys.readouterr().err
+    assert err == f"edgeforest: cannot write {path}: no space left on device\n"
+    assert len(edgeforest.load(str(out))) == 1, "what there was, was saved elsewhere"
+
+
+def test_a_disk_that_is_full_for_the_standard_input(monkeypatch, capsys):
+    def full(source, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cli.shutil, "copyfileobj", full)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x,y\n1,a\n")))
+    said = refused(capsys, "train", "-", "--target", "y")
+    assert said.startswith("cannot copy the standard input to ")
+    assert said.endswith(": no space left on device; save it as a file first")
+
+
+def test_dates_become_numbers_on_request(logs, tmp_path, capsys):
+    out = str(tmp_path / "model.json")
+    path = str(logs / "log.csv")
+    command = ["train", path, "--target", "activity", "--trees", "5", "--out", out]
+    assert cli.main([*command, "--dates", "time.hour,time.weekday", "--dates", "time"]) == 0
+    assert "left out" not in capsys.readouterr().out
+    forest = edgeforest.load(out)
+    assert {"time", "time.hour", "time.weekday"} <= set(forest.names)
+    said = refused(capsys, "predict", out, path)
+    assert "has no column 'time.hour', which the model was trained on" in said
+    assert said.endswith("; give --dates as for the training")
+    said = refused(capsys, "predict", out, path, "--dates", "time.hour,time.weekday")
+    assert "has '2025-03-03T06:00' in column 'time', which must be a number" in said
+    assert "give --dates time, as for the training" in said
+    dates = ["--dates", "time,time.hour,time.weekday"]
+    assert cli.main(["predict", out, path, "--target", "activity", *dates]) == 0
+    out, err = capsys.readouterr()
+    assert float(re.match(r"accuracy (\d\.\d+) on 1,500 rows", err)[1]) > 0.95
+
+
+def test_dates_in_a_format_of_their_own(tmp_path, capsys):
+    lines = [
+        f"{1 + i % 28}.05.2024 {i % 24}:00;{'on' if i % 24 > 11 else 'off'}" for i in range(99)
+    ]
+    path = table(tmp_path, "\n".join(["time;y", *lines, "never;on", "1.5.;off"]))
+    command = ["train", path, "--target", "y", "--dates", "time,time.hour=%d.%m.%Y %H:%M"]
+    assert "line 101 of" in refused(capsys, *command)
+    assert "has 'never' in column 'time', which is no date like %d." in refused(capsys, *command)
+    assert cli.main([*command, "--max-bad", "2"]) == 0
+    text = capsys.readouterr().out
+    assert "2 numbers: time, time.hour" in text
+    assert "skipped    2 rows that cannot be read:" in text
+    for wrong in ("=%d", "time=", ""):
+        said = refused(capsys, "train", path, "--target", "y", "--dates", wrong)
+        assert said.startswith("--dates must be columns such as time,seen or time=%d.%m.%Y, got")
+
+
+def test_rows_that_cannot_be_read_have_no_prediction(tmp_path, capsys):
+    model = str(tmp_path / "model.json")
+    path = table(tmp_path, numbers(40))
+    assert cli.main(["train", path, "--target", "y", "--out", model]) == 0
+    bad = table(tmp_path, "x\n1\n2,3\n38\n", "bad.csv")
+    assert "line 3 of" in refused(capsys, "predict", model, bad)
+    assert cli.main(["predict", model, bad, "--max-bad", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert out == 'prediction\nlow\n""\nhigh\n'
+    assert err == "no prediction: line 3 has 2 values where there is 1 column\n"
+    assert cli.main(["predict", model, bad, "--max-bad", "1", "--proba"]) == 0
+    assert capsys.readouterr().out.splitlines()[2] == ",,"
+
+
+def test_options_say_how_a_file_is_read(tmp_path, capsys):
+    text = "' 1|5|grün\n# no\n' 2|6|rot\n"
+    path = table(tmp_path, (text * 9).encode("latin-1"))
+    command = ["train", path, "--target", "column 3", "--no-header", "--comment", "#"]
+    reading = ["--separator", "|", "--encoding", "latin-1", "--no-quotes", "--trees", "2"]
+    assert cli.main([*command, *reading]) == 0
+    text = capsys.readouterr().out
+    assert "18 rows, 2 features" in text
+    assert "column 3: 2 classes, grün (50%), rot (50%)" in text
+    comma = table(tmp_path, "a;y\n" + "1,5;u\n2.5;v\n3.5;u\n" * 5)
+    assert cli.main(["train", comma, "--target", "y", "--decimal-comma"]) == 0
+    assert "1 number: a" in capsys.readouterr().out
+    years = table(tmp_path, "2023,2024\n1,2\n3,4\n5,6\n")
+    said = refused(capsys, "train", years, "--target", "2024")
+    assert said.endswith("it has column 1, column 2; give --header if its first line names them")
+    assert cli.main(["train", years, "--target", "2024", "--header"]) == 0
+    assert "3 rows, 1 feature\n           1 number: 2023" in capsys.readouterr().out
+    said = refused(capsys, "train", table(tmp_path, '{"a": 1}', "a.jsonl"), *command[2:])
+    assert said.endswith("a.jsonl is read as JSONLines, which has no header; leave it out")
+
+
+def test_tables_of_a_database(tmp_path, capsys):
+    path = tmp_path / "house.db"
+    database = sqlite3.connect(path)
+    for name in ("attic", "hall"):
+        database.execute(f"CREATE TABLE {name} (x, y)")
+        database.executemany(f"INSERT INTO {name} VALUES (?, ?)", [(i, i % 2) for i in range(50)])
+    database.commit()
+    database.close()
+    said = refused(capsys, "train", path, "--target", "y")
+    assert said == f"{path} is a database: give --table, the table to read (one of attic, hall)"
+    for what, rows in (("hall", 50), ("SELECT x, y FROM hall WHERE x < 30", 30)):
+        assert cli.main(["train", str(path), "--table", what, "--target", "y"]) == 0
+        assert f"{path}: {rows} rows" in capsys.readouterr().out
+    assert "no table 'cellar'" in refused(
+        capsys, "train", path, "--target", "y", "--table", "cellar"
+    )
+
+
+# ---- Files that are nothing of the kind
+
+
+def damaged(logs, folder):
+    """Files of each kind that were cut short or have wrong bytes in them."""
+    rng = random.Random(5)
+    pack(open_source(str(logs / "part1.csv")), folder / "p.npy").close()
+    good = {name: (logs / name).read_bytes() for name in ("log.csv.gz", "log.jsonl", "log.db")}
+    good["log.npy"] = (folder / "p.npy").read_bytes()
+    if importlib.util.find_spec("pyarrow"):
+        import pyarrow.parquet
+
+        columns = pyarrow.table({"co2": list(range(500)), "activity": ["a", "b"] * 250})
+        pyarrow.parquet.write_table(columns, folder / "p.parquet")
+        good["log.parquet"] = (folder / "p.parquet").read_bytes()
+    for name, content in good.items():
+        yield name, content[:16]
+        yield name, content * 2
+        for _ in range(5):
+            yield name, content[: rng.randrange(len(content))]
+        for _ in range(8):
+            wrong = bytearray(content)
+            for _ in range(rng.choice([1, 20])):
+                wrong[rng.randrange(min(len(wrong), rng.choice([200, 1 << 30])))] = rng.randrange(
+                    256
+                )
+            yield name, bytes(wrong)
+
+
+def outcome(capsys, *arguments):
+    """Train; a model, or one sentence. Nothing may raise, and nothing may hang."""
+
+    def hangs(number, frame):
+        raise TimeoutError(f"{arguments} hangs")
+
+    capsys.readouterr()
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(60)
+    try:
+        code = cli.main(["train", *map(str, arguments)])
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    err = capsys.readouterr().err
+    assert (code, err) == (0, "") or code == 2, err
+    if code:
+        assert re.fullmatch(r"edgeforest: [^\n\0]{10,600}\n", err), err
+    return code
+
+
+@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="needs alarms")
+def test_damaged_files_give_a_model_or_one_sentence(logs, tmp_path, capsys, figure):
+    codes = Counter()
+    for name, content in damaged(logs, tmp_path):
+        path = tmp_path / name
+        path.write_bytes(content)
+        for most in ("0", "1G"):
+            codes[outcome(capsys, path, *COMMON, "--max-bad", most)] += 1
+        path.unlink()
+    figure(f"{codes[0]} models, {codes[2]} sentences")
+    assert codes.total() >= 120
+    assert codes[0] > 10
+
+
+@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="needs alarms")
+def test_malformed_files_give_a_model_or_one_sentence(tmp_path, capsys, figure):
+    codes = Counter()
+    for what, content in MALFORMED.items():
+        large = len(content) > 500_000
+        if "huge" in what and what not in ("huge line", "huge cell"):
+            continue  # more of these beside the sources themselves
+        for name in ("log.csv",) if large else ("log.csv", "log.jsonl", "log.lp"):
+            path = tmp_path / name
+            path.write_bytes(content)
+            target = "a"
+            try:
+                with open_source(path, max_bad=10**6) as source:
+                    target = source.names[-1]
+            except SourceError:
+                pass
+            options = ["--target", target, "--trees", "2", "--max-bad", "1M"]
+            codes[outcome(capsys, path, *options)] += 1
+            if name == "log.csv" and not large:
+                checkpoint = tmp_path / "model.json"
+                codes[outcome(capsys, path, *options, "--checkpoint", checkpoint)] += 1
+                if checkpoint.exists():
+                    assert len(edgeforest.load(checkpoint)) == 2
+                    checkpoint.unlink()
+    figure(f"{codes[0]} models, {codes[2]} sentences")
+    assert codes[0] > 10
 
 
 # ---- Errors
@@ -887,24 +1320,25 @@ def test_ragged_rows_are_named_by_their_line(tmp_path, capsys, model):
     text = '\nx,y\n1,a\n\n2,"b\nb"\n3\n'
     said = refused(capsys, "train", table(tmp_path, text), "--target", "y")
     assert "line 7 of" in said
-    assert "has 1 value, the header names 2 columns" in said
+    assert "has 1 value where there are 2 columns; mend it, or raise --max-bad" in said
     said = refused(capsys, "train", table(tmp_path, "x,y\n1,a\n2,b,\n"), "--target", "y")
     assert "line 3 of" in said
     trailing = table(tmp_path, "x,y\n1,a,\n2,b,\n")
-    assert "line 2 of" in refused(capsys, "train", trailing, "--target", "y"), "no row index"
+    assert cli.main(["train", trailing, "--target", "y"]) == 0, "a separator too many in each row"
+    assert "left out: column 3 (the header does not name it)" in capsys.readouterr().out
 
 
 def test_text_among_numbers(tmp_path, capsys, log, model):
     said = refused(capsys, "train", table(tmp_path, numbers(40, {7: "err"})), "--target", "y")
-    assert "column 'x' of" in said
-    assert "holds numbers, but line 9 has 'err'" in said
+    assert "column 'x' holds numbers, but line 9 of" in said
+    assert "log.csv has 'err'; mend it" in said
     assert "--categorical x or --drop x" in said
     said = refused(
         capsys, "train", table(tmp_path, "x,y\n" + "1,5\n" * 9 + "1,z\n"), "--target", "y"
     )
     assert "the target 'y' holds numbers, but line 11" in said
     late = table(tmp_path, "x,y\n1,\n2,a\n3,b\nerr,a\n5,b\n")
-    assert "line 5 has 'err'" in refused(capsys, "train", late, "--target", "y")
+    assert "line 5 of" in refused(capsys, "train", late, "--target", "y")
     rows = demo.sample_log(3)
     rows[1][2] = "wet"
     bad = tmp_path / "bad.csv"
@@ -965,9 +1399,10 @@ def test_files_that_are_not_tables(tmp_path, capsys):
     def said(content):
         return refused(capsys, "train", table(tmp_path, content), "--target", "y")
 
-    assert "is not UTF-8 text" in said("x,y\n1,grün\n".encode("latin-1"))
-    assert "is not UTF-8 text" in said("x,y\n1,2\n".encode("utf-16"))
-    assert "more than one column 'x'" in said("x,x,y\n1,2,a\n")
+    latin = "x,y\n1,grün\n2,rot\n".encode("latin-1")
+    assert "line 2 of" in said(latin)
+    assert "is not utf-8 text (give its --encoding if it has another)" in said(latin)
+    assert "is not utf-16 text" in said("x,y\n1,2\n".encode("utf-16")[:-1])
     whole = gzip.compress(numbers(5000).encode())
     assert "is cut short or damaged" in said(whole[: len(whole) // 2])
     assert "line 3 of" in said('x,y\n1,a\n2,"b\n' + "3,c\n" * 40_000)
@@ -1034,8 +1469,9 @@ def test_bad_options_are_one_sentence(arguments, expected, capsys):
 
 def test_table_errors_are_value_errors(tmp_path):
     with pytest.raises(TableError):
-        read_table(str(tmp_path / "none.csv"))
+        prepared(table(tmp_path, "a,y\n1,u\n"), "z")
     assert issubclass(TableError, ValueError)
+    assert issubclass(SourceError, ValueError)
 
 
 def test_output_survives_a_terminal_without_unicode(tmp_path, monkeypatch):

@@ -575,7 +575,7 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "c.db").write_bytes((tmp_path / "a.db").read_bytes()[:9000])
     for name, what, words in (
         ("a.db", "lag", "has no table 'lag'; it has empty, log"),
-        ("a.db", "", "has no table ''; it has empty, log"),
+        ("a.db", "", r"give table_or_query, the table to read \(one of empty, log\)"),
         ("a.db", "DELETE FROM log", "has no table 'DELETE FROM log'"),
         ("a.db", "SELECT 1; DROP TABLE log", "one statement"),
         ("a.db", "SELECT humidity FROM log", "no such column: humidity"),

@@ -175,7 +175,7 @@ def test_records_of_any_text_are_those_of_the_csv_module(tmp_path, written, sepa
     with Raw(path, **options) as source:
         found = source.read(range(len(source)))[0]
         assert found == expected
-        assert [source._line(i) for i in range(len(source))] == lines
+        assert [source.line(i) for i in range(len(source))] == lines
         assert source._unclosed == unclosed
         assert source.read([len(source) - 1])[0] == expected[-1:]
 
@@ -289,7 +289,7 @@ def test_bad_rows_are_left_out_and_noted_by_their_line(tmp_path):
         assert len(source) == 7
         assert source.bad == 4
         assert sorted(source.complaints) == [
-            ("line 10", "is not utf-8 text"),
+            ("line 10", "is not utf-8 text (give its encoding if it has another)"),
             ("line 11", "has 3 values where there are 2 columns"),
             ("line 12", "has a NUL byte"),
             ("line 5", "has 1 value where there are 2 columns"),
@@ -322,7 +322,7 @@ def test_lines_are_counted_right_in_a_long_file(tmp_path):
     path = put(tmp_path, "".join(out))
     with CSV(path, header=False, comment="#") as source:
         assert len(source) == 3000
-        assert [source._line(i) for i in range(3000)] == lines
+        assert [source.line(i) for i in range(3000)] == lines
         picked = sorted(rng.sample(range(3000), 200))
         assert rows_of(source, picked) == [expected[i] for i in picked]
         assert len(source._lines) > 500

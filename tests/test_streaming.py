@@ -60,10 +60,10 @@ def test_a_source_that_fits_gives_the_forest_of_memory(regression, depth, monkey
 def test_pools_train_as_well_as_all_rows(regression, figure):
     differences = []
     for seed in range(8):
-        X, classes, values = made(30_000, seed)
-        X_test, classes_test, values_test = made(5_000, 100 + seed)
+        X, classes, values = made(15_000, seed)
+        X_test, classes_test, values_test = made(3_000, 100 + seed)
         y, y_test = (values, values_test) if regression else (classes, classes_test)
-        options = {"n_trees": 10, "max_depth": 6, "seed": seed, "max_samples": 4000}
+        options = {"n_trees": 10, "max_depth": 6, "seed": seed, "max_samples": 2500}
         streamed = train(table(X, y), "y", **options)
         criterion = "mse" if regression else "gini"
         plain = train(X, y.tolist(), criterion=criterion, **options)
@@ -77,30 +77,44 @@ def test_pools_train_as_well_as_all_rows(regression, figure):
     assert mean >= -2 * error
 
 
-@pytest.mark.usefixtures("pools")
-def test_the_order_of_rows_does_not_matter(figure):
-    """Sorted by label, in the order of time (a drift), shuffled."""
+def test_the_order_of_rows_does_not_matter(tmp_path, figure):
+    """The same CSV sorted by label, in the order of time (a drift), shuffled."""
     scores = {"sorted": [], "in time": [], "shuffled": []}
     for seed in range(6):
-        X, y, value = made(30_000, seed)
-        X_test, y_test, _ = made(5_000, 200 + seed)
+        X, y, value = made(16_000, seed, features=4)
+        X_test, y_test, _ = made(4_000, 200 + seed, features=4)
         orders = {
             "sorted": np.argsort(y, kind="stable"),
             "in time": np.argsort(value),
             "shuffled": np.random.default_rng(seed).permutation(len(y)),
         }
+        lines = [f"{a:.4f},{b:.4f},{c:.4f},{d:.4f}" for a, b, c, d in X.tolist()]
         for name, order in orders.items():
-            forest = train(
-                table(X[order], y[order]), "y", n_trees=8, max_depth=6, max_samples=3000, seed=seed
-            )
-            scores[name].append(np.mean(np.array(forest.predict(X_test)) == y_test))
+            path = tmp_path / "log.csv"
+            path.write_text("\n".join(["a,b,c,d,y", *(f"{lines[i]},{y[i]}" for i in order)]))
+            with open_source(path) as source:
+                training = Streaming(
+                    source,
+                    "y",
+                    n_trees=8,
+                    max_depth=6,
+                    max_samples=2000,
+                    seed=seed,
+                    budget=Budget(bytes=1_800_000),
+                )
+                assert training.pool < 8000, "not all rows are read at once"
+                for _ in training:
+                    pass
+            said = np.array(training.forest().predict(X_test))
+            scores[name].append(np.mean(said == y_test))
     for name in ("sorted", "in time"):
         difference = np.subtract(scores[name], scores["shuffled"])
         mean, error = difference.mean(), difference.std(ddof=1) / np.sqrt(len(difference))
         figure(
             f"{name}: {np.mean(scores[name]):.4f}, ahead of shuffled by {mean:+.4f} +- {error:.4f}"
         )
-        assert abs(mean) <= 2 * error + 0.002
+        assert abs(mean) <= 2 * error
+        assert np.mean(scores[name]) > 0.8
 
 
 @on_every_engine
@@ -176,51 +190,78 @@ def test_going_on_from_any_tree_gives_the_same_forest(way, tmp_path, monkeypatch
     assert done.to_json() == whole.to_json()
 
 
+# Trains in a child whenever it is told to: a fork is there at once, unlike another Python.
 PROGRAM = """
-import sys
+import os, signal, sys, time
 from edgeforest import Budget
-from edgeforest.sources import Table
+from edgeforest.sources import open_source
 from edgeforest.streaming import train_source
-rows = 6000
-source = Table({
-    **{f"f{k}": [(i * 7919 * (k + 3) + k) % 1009 for i in range(rows)] for k in range(6)},
-    "y": [(i * 7919 * 3) % 1009 > 300 for i in range(rows)],
-})
-print("ready", flush=True)
-train_source(source, "y", n_trees=30, max_samples=1000, max_depth=7, seed=2,
-             budget=Budget(bytes=1_000_000), checkpoint=sys.argv[1], resume=True)
+log = sys.argv[1]
+train_source(open_source(log), "y", n_trees=1)  # what is loaded on the way is there then
+for line in sys.stdin:
+    seconds, path = line.split(maxsplit=1)
+    child = os.fork()
+    if not child:
+        train_source(open_source(log), "y", n_trees=20, max_samples=500, max_depth=5, seed=2,
+                     budget=Budget(bytes=1_300_000), checkpoint=path.strip(), resume=True)
+        os._exit(0)
+    time.sleep(float(seconds))
+    os.kill(child, signal.SIGKILL)  # nothing, if it is done already
+    print(os.waitpid(child, 0)[1], flush=True)
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_killed_training_goes_on_to_the_same_forest(tmp_path, figure):
-    """kill -9 at random moments: every restart goes on, no file is ever damaged."""
-    expected = tmp_path / "expected.json"
-    command = [sys.executable, "-c", PROGRAM]
-    began = time.monotonic()
-    subprocess.run([*command, str(expected)], check=True, capture_output=True)
-    usual = time.monotonic() - began
-    path = tmp_path / "model.json"
-    chance = random.Random(7)
-    kills, seen = 0, set()
-    for _ in range(120):
-        process = subprocess.Popen([*command, str(path)], stdout=subprocess.PIPE)
-        assert process.stdout
-        process.stdout.readline()
-        try:
-            process.wait(timeout=chance.uniform(0, usual / 3))
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            kills += 1
-        code = process.wait()
-        process.stdout.close()
-        if path.exists():
-            seen.add(len(edgeforest.load(path)))  # refuses what is damaged
-        if code == 0:
-            break
-    assert code == 0
-    assert kills
-    figure(f"{kills} kills, {len(seen)} different numbers of trees met on the way")
-    assert path.read_bytes() == expected.read_bytes()
+    """kill -9 at 50 random moments: every restart goes on, no file is ever damaged."""
+    log = tmp_path / "log.csv"
+    rows = [[(i * 7919 * (k + 3) + k) % 1009 for k in range(3)] for i in range(4000)]
+    lines = [",".join(map(str, [*row, int(row[0] > 300)])) for row in rows]
+    log.write_text("\n".join(["a,b,c,y", *lines]))
+    server = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(log)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def killed_after(seconds, path):
+        server.stdin.write(f"{seconds} {path}\n")
+        server.stdin.flush()
+        return int(server.stdout.readline())
+
+    with server:
+        expected = tmp_path / "expected.json"
+        usual = 0.02
+        while killed_after(usual, expected):
+            usual *= 1.3
+            expected.unlink(missing_ok=True)
+        path = tmp_path / "model.json"
+        chance = random.Random(7)
+        kills = ended = resumed = 0
+        seen = set()
+        while kills < 50 or not ended:
+            status = killed_after(chance.uniform(0, usual * 0.7), path)
+            assert status in (0, signal.SIGKILL)
+            kills += status != 0
+            usual *= 1.02  # the machine may have become busier
+            if path.exists():
+                trees = len(edgeforest.load(path))  # refuses what is damaged
+                resumed += trees < 20
+                seen.add(trees)
+            if status == 0:
+                ended += 1
+                assert path.read_bytes() == expected.read_bytes()
+                path.unlink()
+            assert kills < 1000
+        server.stdin.close()
+    figure(
+        f"{kills} kills, after {resumed} of which some trees were done ({len(seen)} different "
+        f"numbers of them); {ended} times to the end, each time to the same bytes"
+    )
+    assert resumed > 10
+    left = {"model.json", "model.json.part", "expected.json", "log.csv"}
+    assert {each.name for each in tmp_path.iterdir()} <= left
 
 
 def test_another_training_does_not_go_on_from_it(tmp_path):
@@ -299,14 +340,14 @@ def test_what_cannot_be_is_said_in_a_sentence(options, said):
 
 
 def test_wide_tables_are_read_a_few_rows_at_a_time():
-    X, y, _ = made(300, features=3000)
+    X, y, _ = made(300, features=1000)
     source = table(X, y)
-    training = Streaming(source, "y", n_trees=2, max_depth=3, max_features=200)
-    assert training.read == 83
+    training = Streaming(source, "y", n_trees=2, max_depth=3, max_features=100)
+    assert training.read == 249
     for _ in training:
         pass
     assert len(training.forest()) == 2
-    with pytest.raises(ValueError, match="100 bytes hold too few rows of 3000 features; give a"):
+    with pytest.raises(ValueError, match="100 bytes hold too few rows of 1000 features; give a"):
         Streaming(source, "y", budget=Budget(bytes=100))
 
 
@@ -361,8 +402,8 @@ print(len(forest), forest.spent.rows_read)
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
 def test_training_from_a_large_file_stays_within_its_bytes(tmp_path, figure):
-    """A file of 168 MB, a budget of 12 MB, and a process that may not grow by more than that."""
-    n, room = 2_000_000, 12_000_000
+    """A file of 84 MB, a budget of 12 MB, and a process that may not grow by more than that."""
+    n, room = 1_000_000, 12_000_000
     path = tmp_path / "large.npy"
     with open(path, "wb") as stream:
         header = {"descr": "<f4", "fortran_order": False, "shape": (n, 21)}

@@ -12,11 +12,17 @@ rows tell nothing of the rest.
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from glob import glob
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
+
+from edgeforest.storage import draw as draw
 
 if TYPE_CHECKING:
     from edgeforest.core_pure import Forest, Rng
@@ -40,6 +46,7 @@ class Source:
     names: list[str]  # of the columns
     texts = False
     decimal_comma = False  # 1,5 is a number (`texts` only)
+    unnamed: Collection[str] = ()  # columns that the header does not name, such as R's row names
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -63,6 +70,21 @@ class Source:
         """The values of that many rows by column, drawn at random, each at most once, in order."""
         return self.read(draw(rng, count, len(self)))
 
+    def read_kept(self, rows: Sequence[int]) -> tuple[Sequence[int], list[Sequence[Any]]]:
+        """The rows among these that can be read, and their values by column."""
+        block = self.read(rows)
+        if len(block[0]) < len(rows):
+            rows = [row for row in rows if not self.is_bad(row)]
+        return rows, block
+
+    def line(self, row: int) -> int | None:
+        """The line of a text file at which a row begins, None if there are no lines."""
+        return None
+
+    def where(self, row: int) -> str:
+        """Where a row is, for a sentence about it."""
+        return f"{_place(row, self.line(row))} of {self.name}"
+
     # ---- Bad rows
 
     max_bad = 0  # how many rows may be left out; more are an error
@@ -70,7 +92,7 @@ class Source:
 
     def skip(self, row: int, line: int | None, why: str) -> None:
         """Note a row that cannot be used; an error if there are too many."""
-        place = f"row {row}" if line is None else f"line {line}"
+        place = _place(row, line)
         if len(self.complaints) < 20 and (place, why) not in self.complaints:
             self.complaints.append((place, why))
         seen: set[int] = self._bad_rows
@@ -81,6 +103,10 @@ class Source:
             raise SourceError(
                 f"{place} of {self.name} {why}{more}; mend it, or raise max_bad to skip such rows"
             )
+
+    def is_bad(self, row: int) -> bool:
+        """Whether a row was left out when it was asked for."""
+        return row in self._bad_rows
 
     def __init__(self) -> None:
         self.complaints: list[tuple[str, str]] = []  # (place, what is wrong) of the first bad rows
@@ -99,25 +125,14 @@ class Source:
         self.close()
 
 
-def draw(rng: Rng, count: int, n: int) -> Sequence[int]:
-    """Numbers of `count` of n rows, drawn at random, in ascending order.
+def _place(row: int, line: int | None) -> str:
+    return f"row {row}" if line is None else f"line {line}"
 
-    One of each of `count` stretches of the same length: no time of a log is missed, and no row
-    comes twice.
 
-    >>> from edgeforest import Rng
-    >>> list(draw(Rng(1), 3, 1000))
-    [211, 431, 804]
-    """
-    if count >= n:
-        return range(n)
-    numbers = array("I", bytes(4 * count))
-    low = 0
-    for i in range(count):
-        high = (i + 1) * n // count
-        numbers[i] = low + rng.below(high - low)
-        low = high
-    return numbers
+def _kept(values: Any, places: list[int]) -> Any:
+    """The values at these places, in an array or a list as before."""
+    found = [values[i] for i in places]
+    return array(values.typecode, found) if isinstance(values, array) else found
 
 
 class Table(Source):
@@ -158,7 +173,9 @@ class Table(Source):
         return [[row[f] for row in picked] for f in range(width)]
 
 
-def open_source(given: Any, **options: Any) -> Source:
+def open_source(
+    given: Any, *, dates: Iterable[str] | Mapping[str, str | None] = (), **options: Any
+) -> Source:
     """A source from what there is: a path, several paths, rows in memory, or any iterable of rows.
 
     What a file is, is told by its first bytes, and for text by its name: `.jsonl`, `.ndjson` and
@@ -166,12 +183,19 @@ def open_source(given: Any, **options: Any) -> Source:
     path may have wildcards. Options are those of the source: see `edgeforest.sources`; of an SQLite
     file `table_or_query`, of an iterable the `capacity` of the sample that is kept of it.
 
+    `dates` names columns of dates that become numbers, in a dict with their formats: see
+    `edgeforest.sources.views.Dated`.
+
     >>> with open("log.csv", "w") as file:
     ...     _ = file.write("temp,window\\n20.5,shut\\n24,open\\n")
     >>> log = open_source("log.csv")
     >>> len(log), log.names
     (2, ['temp', 'window'])
     """
+    if dates:
+        from edgeforest.sources.views import Dated
+
+        return Dated(open_source(given, **options), dates)
     if isinstance(given, Source):
         return given
     if isinstance(given, (str, os.PathLike)):
@@ -200,23 +224,44 @@ def _joined(sources: list[Source]) -> Source:
 def _open_path(path: str, options: dict[str, Any]) -> Source:
     from edgeforest.sources import binary, text
 
+    start = _start(path)
+    kind: Callable[..., Source]
+    name = path.lower().removesuffix(".gz")
+    if start.startswith(b"\x93NUMPY"):
+        packed = os.path.exists(path + ".json")  # with the text of its codes
+        kind = binary.Packed if packed else binary.Npy
+    elif start.startswith(b"SQLite format 3\0"):
+        kind = binary.SQLite
+    elif start.startswith(b"PAR1"):
+        kind = binary.Parquet
+    elif name.endswith((".lp", ".influx")):
+        kind = text.LineProtocol
+    elif name.endswith((".jsonl", ".ndjson", ".json")) or start.startswith(b'{"'):
+        kind = text.JSONLines
+    else:
+        kind = text.CSV
+    known = signature(kind).parameters
+    asked = {option: value for option, value in options.items() if option in known}
+    for option in options:
+        if option not in (*known, "progress", "max_bad"):
+            raise SourceError(
+                f"{path} is read as {kind.__name__}, which has no {option}; leave it out"
+            )
+    source = kind(path, **asked)
+    source.max_bad = options.get("max_bad", source.max_bad)
+    return source
+
+
+def _start(path: str) -> bytes:
+    """The first bytes of a file, or of what is gzipped in it."""
     try:
         with open(path, "rb") as stream:
             start = stream.read(16)
-    except OSError as error:
-        raise SourceError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    if start.startswith(b"\x93NUMPY"):
-        packed = os.path.exists(path + ".json")  # with the text of its codes
-        return binary.Packed(path) if packed else binary.Npy(path, **options)
-    if start.startswith(b"SQLite format 3\0"):
-        if "table_or_query" not in options:
-            raise SourceError(f"{path} is a database: give table_or_query, the table to read")
-        return binary.SQLite(path, **options)
-    if start.startswith(b"PAR1"):
-        return binary.Parquet(path, **options)
-    name = path.lower().removesuffix(".gz")
-    if name.endswith((".jsonl", ".ndjson", ".json")):
-        return text.JSONLines(path, **options)
-    if name.endswith((".lp", ".influx")):
-        return text.LineProtocol(path, **options)
-    return text.CSV(path, **options)
+            if start.startswith(b"\x1f\x8b"):
+                stream.seek(0)
+                with suppress(gzip.BadGzipFile, EOFError, zlib.error):  # said when it is read
+                    start = gzip.GzipFile(fileobj=stream).read(16)
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        raise SourceError(f"cannot read {path}: {said.lower()}") from None
+    return start.lstrip()

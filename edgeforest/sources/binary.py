@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from edgeforest.core_pure import Rng
-from edgeforest.sources import Source, SourceError
+from edgeforest.sources import Source, SourceError, _kept
 
 PathType: TypeAlias = "str | os.PathLike[str]"
 
@@ -76,12 +76,6 @@ def _plain(values: Any) -> Any:
     if isinstance(values, (array, list)):
         return values
     return values.tolist() if hasattr(values, "tolist") else list(values)
-
-
-def _kept(values: Any, places: list[int]) -> Any:
-    """The values at these places, in an array or a list as before."""
-    found = [values[i] for i in places]
-    return array(values.typecode, found) if isinstance(values, array) else found
 
 
 def _reason(error: OSError) -> str:
@@ -419,6 +413,8 @@ def _pread(file: IO[bytes], at: int, count: int) -> bytes:
 class SQLite(Source):
     """The rows of a table, a view or a query of an SQLite database, which is only read.
 
+    Where there is one table only, it need not be named.
+
     The rows of a table are found by their rowid, in that order. Where rows were deleted, the
     places of the gaps are kept in memory, 16 bytes each. A table `WITHOUT ROWID`, a view or a query
     has no rowids: its rows are copied once into a temporary file of SQLite's, which goes away with
@@ -438,13 +434,11 @@ class SQLite(Source):
     [[75.2]]
     """
 
-    def __init__(self, path: PathType, table_or_query: str) -> None:
+    def __init__(self, path: PathType, table_or_query: str = "") -> None:
         super().__init__()
-        self.name = f"{table_or_query} of {os.fspath(path)}"
-        if len(table_or_query) > 40:
-            self.name = f"the query of {os.fspath(path)}"
         self._path = os.fspath(path)
         self._wanted = table_or_query.strip().rstrip(";").strip()
+        self._name(table_or_query)
         self._connection: sqlite3.Connection | None = None
         self._version = 0
         self._starts = array("q")  # row numbers at which the rowids jump ...
@@ -457,6 +451,10 @@ class SQLite(Source):
             self._number_rows()
         if self._n == 0:
             raise SourceError(f"{self.name} is empty; it needs at least one row")
+
+    def _name(self, wanted: str) -> None:
+        what = "the query" if len(wanted) > 40 else wanted
+        self.name = f"{what} of {self._path}" if what else self._path
 
     def __len__(self) -> int:
         return self._n
@@ -510,6 +508,14 @@ class SQLite(Source):
                 "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
             ).fetchall()
         )
+        if not self._wanted:
+            if len(tables) != 1:
+                there = f"one of {', '.join(tables)}" if tables else "it has none"
+                raise SourceError(
+                    f"{self._path} is a database: give table_or_query, the table to read ({there})"
+                )
+            self._wanted = next(iter(tables))
+            self._name(self._wanted)
         found = next((name for name in tables if name.lower() == self._wanted.lower()), None)
         if found is None and not re.match(r"(?i)(select|with|values)\b", self._wanted):
             there = ", ".join(tables) or "no tables"
@@ -886,6 +892,7 @@ class Joined(Source):
             self.name = f"{first.name} and {len(self._sources) - 1} more"
         self.names = list(first.names)
         self.texts, self.decimal_comma = first.texts, first.decimal_comma
+        self.unnamed = first.unnamed
         for source in self._sources:
             self._compare(source)
         self._orders = [[s.names.index(name) for name in self.names] for s in self._sources]
@@ -933,7 +940,29 @@ class Joined(Source):
                 for source in self._sources
                 for place, why in source.complaints
             ]
-            self.complaints = found[:20]
+            self.complaints[:] = found[:20]
+
+    def _part(self, row: int) -> tuple[Source, int]:
+        """The source that has a row, and which row it is there."""
+        k = bisect_right(self._starts, row) - 1
+        return self._sources[k], row - self._starts[k]
+
+    def line(self, row: int) -> int | None:
+        source, row = self._part(row)
+        return source.line(row)
+
+    def where(self, row: int) -> str:
+        source, row = self._part(row)
+        return source.where(row)
+
+    def is_bad(self, row: int) -> bool:
+        source, row = self._part(row)
+        return source.is_bad(row)
+
+    def skip(self, row: int, line: int | None, why: str) -> None:
+        source, row = self._part(row)
+        source.skip(row, line, why)
+        self._note_bad()
 
     def check(self) -> None:
         """Raise a SourceError if one of them was changed."""
@@ -1112,14 +1141,12 @@ class _Packer:
         if source.texts:
             from edgeforest import tables
 
-            separator = ";" if source.decimal_comma else ","
-
             def number(text: Any) -> Any:
-                cell = None if text is None else tables.cell(text)
-                if cell is None:
-                    return None
-                found = tables._number(cell, separator)
-                return text if found is None else found
+                if not isinstance(text, str):  # a date is a number already
+                    return text
+                cell = tables.cell(text)
+                found = cell and tables.number(cell, source.decimal_comma)
+                return text if cell is not None and found is None else found
 
             self.number = number
 

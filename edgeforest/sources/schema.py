@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgeforest import tables
-from edgeforest.sources import SourceError
+from edgeforest.sources import SourceError, draw
 
 if TYPE_CHECKING:
     from edgeforest.core_pure import Rng
@@ -36,7 +36,7 @@ class Schema:
     odd: dict[str, int] = field(default_factory=dict)  # values that are no numbers, by column
     # Labels of values that were met (at -1), and categories by feature.
     _known: dict[int, dict[Any, Any]] = field(default_factory=dict, repr=False)
-    _comma: bool = False
+    _comma: bool = False  # 1,5 is a number
     looked: int = 0  # rows that told all this
     unlabelled: int = 0  # rows that were left out because their target is missing
 
@@ -115,10 +115,9 @@ def look(
             )
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"task must be auto, classification or regression, got {task!r}")
-    block = source.sample(max(256, min(LOOK, CELLS // len(source.names))), rng)
-    if not len(block[0]):
-        raise SourceError(f"no row of {source.name} can be used; look at its first lines")
-    separator = ";" if source.decimal_comma else ","
+    count = max(256, min(LOOK, CELLS // len(source.names)))
+    rows, block = source.read_kept(draw(rng, count, len(source)))
+    _refuse_nothing(source, rows)
     # Columns that are arrays are numbers without a look; but one of them, if there is nothing else.
     looked = [
         f
@@ -127,18 +126,17 @@ def look(
     ]
     numbers = [f for f in range(len(source.names)) if f not in looked]
     looked = sorted([*looked, *numbers[:1]])
-    lines = range(len(block[0]))
     names = [source.names[f] for f in looked]
     texts = [_texts(block[f], source.texts) for f in looked]
-    table = tables.Table(source.name, names, texts, lines, separator)
+    table = _table(source, rows, names, texts, (target, *categorical, *drop))
     try:
         data = tables.prepare(table, target, categorical=categorical, drop=drop, task=task)
     except tables.TableError as error:
-        raise SourceError(_in_python(str(error))) from None
+        raise SourceError(str(error)) from None
     kinds = {name: [row[f] for row in data.rows] for f, name in enumerate(data.names)}
     wanted = {*data.names, *(source.names[f] for f in numbers[1:])}
     names = [name for name in source.names if name in wanted]
-    number = _reader(separator)
+    number = _reader(source.decimal_comma)
     places = [f for f, name in enumerate(names) if name in data.categories]
     return Schema(
         target,
@@ -154,6 +152,43 @@ def look(
         _comma=source.decimal_comma,
         looked=len(block[0]),
     )
+
+
+def whole(source: Source, asked: Iterable[str] = ()) -> tables.Table:
+    """All rows of a source, in memory. Columns without a name stay so, unless they are asked for."""
+    seen: list[dict[Any, Any]] = [{} for _ in source.names]  # each text is kept once
+    columns: list[list[str | None]] = [[] for _ in source.names]
+    rows = array("Q")
+    for at in range(0, len(source), LOOK):
+        some, block = source.read_kept(range(at, min(len(source), at + LOOK)))
+        rows.extend(some)
+        for column, known, values in zip(columns, seen, block, strict=True):
+            texts = _texts(values, source.texts)
+            column += [known.setdefault(text, text) for text in texts]
+    _refuse_nothing(source, rows)
+    return _table(source, rows, source.names, columns, asked)
+
+
+def _table(
+    source: Source,
+    rows: Sequence[int],
+    names: Sequence[str],
+    columns: list[list[str | None]],
+    asked: Iterable[str],
+) -> tables.Table:
+    unnamed = set(source.unnamed).difference(asked)
+    return tables.Table(
+        source.name,
+        ["" if name in unnamed else name for name in names],
+        columns,
+        lambda i: source.where(rows[i]),
+        source.decimal_comma,
+    )
+
+
+def _refuse_nothing(source: Source, rows: Sequence[int]) -> None:
+    if not len(rows):
+        raise SourceError(f"no row of {source.name} can be used; look at its first lines")
 
 
 def _is_array(column: Any) -> bool:
@@ -185,12 +220,12 @@ def _fast(values: Sequence[Any], comma: bool) -> array[float] | None:
     return found
 
 
-def _reader(separator: str) -> Callable[[Any], float]:
+def _reader(decimal_comma: bool) -> Callable[[Any], float]:
     """A number from text or from a number; NaN if it is neither, or infinite."""
 
     def number(v: Any) -> float:
         if isinstance(v, str):
-            x = tables._number(v, separator)
+            x = tables.number(v, decimal_comma)
             v = math.nan if x is None else x
         try:
             x = float(v)
@@ -208,7 +243,7 @@ def _label_reader(number: Callable[[Any], float], seen: Sequence[Any]) -> Callab
 
     def label(v: Any) -> Any:
         if words:
-            return v if isinstance(v, str) else _plain(v)
+            return v if isinstance(v, str) else plain(v)
         x = number(v)
         if x != x:
             return None
@@ -219,22 +254,16 @@ def _label_reader(number: Callable[[Any], float], seen: Sequence[Any]) -> Callab
 
 def _texts(column: Sequence[Any], texts: bool) -> list[str | None]:
     """A column as text, for those who tell numbers from categories by looking at it."""
-    if texts:
+    if texts and not _is_array(column):  # which dates are
         return list(column)
-    return [None if _missing(v) else v if isinstance(v, str) else _plain(v) for v in column]
+    return [None if _missing(v) else v if isinstance(v, str) else plain(v) for v in column]
 
 
-def _plain(v: Any) -> str:
+def plain(v: Any) -> str:
+    """A number as text, a whole one without a point."""
     x = float(v)
     return str(int(x)) if x.is_integer() else repr(x)
 
 
 def _missing(v: Any) -> bool:
     return v is None or (not isinstance(v, str) and v != v)
-
-
-def _in_python(sentence: str) -> str:
-    """A sentence of the command line's, for those who call functions."""
-    for option in ("categorical", "drop", "task"):
-        sentence = sentence.replace(f"--{option} ", f"{option}=")
-    return sentence

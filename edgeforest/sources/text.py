@@ -442,7 +442,7 @@ class Lines(Source):
     def _mark_line(self, mark: int) -> int:
         return self._lines[mark] if self._lines else self._firsts[mark] + 1
 
-    def _line(self, row: int) -> int:
+    def line(self, row: int) -> int:
         """The line at which a row begins, numbered from 1."""
         record = row + self._shift
         span = bisect_right(self._firsts, record) - 1
@@ -473,12 +473,13 @@ class Lines(Source):
         texts = []
         for row, record in zip(rows, records, strict=True):
             if b"\0" in record:
-                self.skip(row, self._line(row), "has a NUL byte")
+                self.skip(row, self.line(row), "has a NUL byte")
                 continue
             try:
                 texts.append((row, str(record, encoding)))
             except UnicodeError:
-                self.skip(row, self._line(row), f"is not {encoding} text")
+                why = f"is not {encoding} text (give its encoding if it has another)"
+                self.skip(row, self.line(row), why)
         return texts
 
     def _in_order(self, rows: Sequence[int]) -> Sequence[int]:
@@ -772,7 +773,7 @@ class CSV(Lines):
     def _begin(self) -> None:
         rows = self._peek(range(min(self._records, _LOOK)))
         if not rows:
-            raise SourceError(f"line {self._line(0)} of {self.name} is too long for a table")
+            raise SourceError(f"line {self.line(0)} of {self.name} is too long for a table")
         if self._records > len(rows):
             rows += self._peek(sorted(random.Random(0).choices(range(1, self._records), k=_LOOK)))
         if self._comma is None:
@@ -807,6 +808,8 @@ class CSV(Lines):
                 )
             names = self._names
         self.names = _distinct(names)
+        if header:
+            self.unnamed = [new for new, old in zip(self.names, names, strict=True) if not old]
         if self._unclosed:
             self._skip_unclosed()
 
@@ -823,7 +826,7 @@ class CSV(Lines):
 
     def _skip_unclosed(self) -> None:
         row = len(self) - 1
-        self.skip(row, self._line(row), "opens a quote that is never closed")
+        self.skip(row, self.line(row), "opens a quote that is never closed")
 
     def _is_header(self, first: list[str], below: list[list[str]]) -> bool:
         comma = bool(self._comma)
@@ -845,14 +848,14 @@ class CSV(Lines):
             text = str(records[0], encoding)
         except UnicodeError:
             raise SourceError(
-                f"line {self._line(-1)} of {self.name}, its header, is not {encoding} text; give "
+                f"line {self.line(-1)} of {self.name}, its header, is not {encoding} text; give "
                 "its encoding"
             ) from None
         if "\0" in text:
             raise SourceError(f"{self.name} has NUL bytes in its header; is it a text file?")
         row = self._row(text)
         if not row:
-            raise SourceError(f"line {self._line(-1)} of {self.name} is too long for a header")
+            raise SourceError(f"line {self.line(-1)} of {self.name} is too long for a header")
         return [name.strip() for name in row]
 
     def _parse(self, rows: list[int], records: list[bytes], columns: list[list[Any]]) -> None:
@@ -876,10 +879,11 @@ class CSV(Lines):
         cells = self._row(text)
         if cells is None:
             limit = csv.field_size_limit()
-            self.skip(row, self._line(row), f"has a cell of more than {limit:,} characters")
+            self.skip(row, self.line(row), f"has a cell of more than {limit:,} characters")
         elif len(cells) != width:
-            has = f"has {count(len(cells), 'value')} where there are {count(width, 'column')}"
-            self.skip(row, self._line(row), has)
+            there = f"there {'is' if width == 1 else 'are'} {count(width, 'column')}"
+            has = f"has {count(len(cells), 'value')} where {there}"
+            self.skip(row, self.line(row), has)
             cells = None
         return cells
 
@@ -940,7 +944,7 @@ class JSONLines(Lines):
             except (ValueError, RecursionError):
                 why += " that can be read"
             if found is None:
-                self.skip(row, self._line(row), why)
+                self.skip(row, self.line(row), why)
             else:
                 yield found
 
@@ -1000,7 +1004,7 @@ class LineProtocol(Lines):
             except ValueError as error:
                 why = f"is no line protocol ({error})"
             if point is None:
-                self.skip(row, self._line(row), why)
+                self.skip(row, self.line(row), why)
             else:
                 yield point
 

@@ -1,0 +1,98 @@
+"""Kill -9 at random moments of `edgeforest train --checkpoint --resume`, and look at what is left.
+
+    python benchmarks/power_loss.py [--kills 50] [--rows 40000] [--trees 60] [--seed 0]
+
+One run is left undisturbed. The others, of the same command, are killed at random moments from
+their first instruction on, and begun again, until so many kills have come. After every kill the
+checkpoint must load; each time that a run comes to its end, its model must be, byte for byte, the
+undisturbed one. Exits with 1 if anything is not as it must be.
+"""
+
+import argparse
+import csv
+import gzip
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+
+import edgeforest
+from edgeforest import demo
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--rows", type=int, default=40_000)
+    parser.add_argument("--trees", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        problems = run(folder, args)
+    if problems:
+        sys.exit("; ".join(problems))
+
+
+def run(folder: str, args: argparse.Namespace) -> list[str]:
+    log = os.path.join(folder, "log.csv.gz")
+    with gzip.open(log, "wt", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(demo.COLUMNS)
+        writer.writerows(demo.sample_log(args.rows))
+    command = [sys.executable, "-m", "edgeforest", "train", log, "--target", "activity"]
+    command += ["--trees", str(args.trees), "--max-depth", "8", "--bytes", "4M", "--resume"]
+    whole = os.path.join(folder, "whole.json")
+    began = time.monotonic()
+    subprocess.run([*command, "--checkpoint", whole], check=True, stdout=subprocess.DEVNULL)
+    usual = time.monotonic() - began
+    with open(whole, "rb") as file:
+        expected = file.read()
+
+    path = os.path.join(folder, "model.json")
+    chance = random.Random(args.seed)
+    trees: Counter[int] = Counter()  # that were there after a kill
+    kills = ends = 0
+    problems = []
+    while kills < args.kills or not ends:
+        process = subprocess.Popen([*command, "--checkpoint", path], stdout=subprocess.DEVNULL)
+        try:
+            code = process.wait(chance.uniform(0, usual / 2))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+            usual *= 1.01  # the machine may have become busier
+            try:
+                trees[len(edgeforest.load(path))] += 1
+            except FileNotFoundError:
+                trees[0] += 1
+            except ValueError as error:
+                problems.append(f"after kill {kills}: {error}")
+            continue
+        if code:
+            problems.append(f"a run ended with {code}")
+            break
+        ends += 1
+        with open(path, "rb") as file:
+            if file.read() != expected:
+                problems.append(f"run {ends} gave another model")
+        os.remove(path)
+    known = {"log.csv.gz", "log.csv.gz.efidx", "whole.json", "model.json.part"}
+    strange = set(os.listdir(folder)) - known
+    some = sum(n for found, n in trees.items() if found)
+    print(
+        f"kills: {kills}, of which {some} left some trees, {len(trees)} different numbers of them"
+    )
+    print(f"ends: {ends}, each with the undisturbed model of {len(expected):,} bytes")
+    print(f"other files that are left: {', '.join(sorted(strange)) or 'none'}")
+    print(f"problems: {'; '.join(problems) or 'none'}")
+    return problems
+
+
+if __name__ == "__main__":
+    main()
