@@ -11,7 +11,7 @@ help:
 	@echo "make demo      train on a sample sensor log, under a budget, and look at the result"
 	@echo "make test      set up all that the tests need, and run them"
 	@echo "make lint      ruff"
-	@echo "make runtimes  fetch the MicroPython runtimes that the tests use"
+	@echo "make runtimes  fetch the runtimes that the tests use: MicroPython, onnxruntime, a browser"
 	@echo "make bench     pure Python beside scikit-learn, in one run"
 	@echo "make wheel     build both wheels into dist/, and look inside them"
 	@echo "make clean     remove what these made"
@@ -36,7 +36,7 @@ demo: $(VENV)/demo
 	@echo "(The command is $(BIN)/edgeforest; '. $(BIN)/activate' puts it on your path.)"
 
 runtimes:
-	@echo "== looking for the MicroPython runtimes"
+	@echo "== looking for the runtimes"
 	@$(PYTHON) tools/get_runtimes.py
 
 lint: $(VENV)/test
@@ -46,7 +46,7 @@ lint: $(VENV)/test
 
 test: lint runtimes
 	@echo "== pytest"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 bench: $(VENV)/test
 	@$(BIN)/python benchmarks/pure_vs_sklearn.py

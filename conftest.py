@@ -13,14 +13,13 @@ from _pytest.doctest import DoctestItem
 from edgeforest.engine import present
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # one of scikit-learn's checks asks for it
-FIGURES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture
 def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Note a figure for the end of the run: `figure("31 of 32 nodes")`."""
-    figures = request.config.stash.setdefault(FIGURES, [])
-    return lambda text: figures.append(f"{request.node.name}: {text}")
+    node = request.node
+    return lambda text: node.user_properties.append(("figure", f"{node.name}: {text}"))
 
 
 @pytest.fixture(scope="module", params=present())
@@ -36,7 +35,14 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    figures = terminalreporter.config.stash.get(FIGURES, [])
+    figures = [
+        text
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for name, text in report.user_properties
+        if name == "figure"
+    ]
     if figures:
         terminalreporter.section("figures")
         for line in figures:

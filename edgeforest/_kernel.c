@@ -758,9 +758,9 @@ static PyObject *kernel_grove(PyObject *self, PyObject *args)
     long long least;
     (void)self;
     memset(&p, 0, sizeof p);
-    if (!PyArg_ParseTuple(args, "(iiiiiiiiiiiIIIii)dLy*", &p.m, &p.width, &p.n_trees,
+    if (!PyArg_ParseTuple(args, "(iiiiiiiiiiiIIIIii)dLy*", &p.m, &p.width, &p.n_trees,
                           &p.max_features, &p.n_bins, &p.max_depth, &p.nodes, &p.races, &p.window,
-                          &p.patch, &p.stride, &p.seed, &p.stream, &p.scale, &criterion, &extra,
+                          &p.patch, &p.stride, &p.seed, &p.stream, &p.scale, &p.fade, &criterion, &extra,
                           &p.rows, &least, &kinds))
         return NULL;
     p.least = least;

@@ -569,7 +569,8 @@ class Grove:
         numbers = (
             *(plan.m, plan.width, plan.n_trees, plan.max_features, plan.n_bins, plan.max_depth),
             *(plan.nodes, plan.races, plan.window, plan.patch, plan.stride),
-            *(plan.seed, plan.stream, plan.scale, _CRITERIA.index(plan.criterion), int(plan.extra)),
+            *(plan.seed, plan.stream, plan.scale, plan.fade),
+            *(_CRITERIA.index(plan.criterion), int(plan.extra)),
         )
         self._grove = _kernel.grove(numbers, plan.rows, plan.least, plan.kinds)
 

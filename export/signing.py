@@ -1,0 +1,165 @@
+"""Checksums and signatures of models, in the model file itself.
+
+`sign` writes a SHA-256 of the model into its JSON, and with a key its HMAC-SHA256 too; `verify`
+refuses a model of which they are missing or wrong. The file stays a model as any other: `load`
+reads it here and on a board, and looks at the CRC-32 alone.
+
+>>> import edgeforest
+>>> text = edgeforest.train([[1], [2]] * 9, ["a", "b"] * 9, n_trees=2).to_json()
+>>> signed = sign(text, "a key that nobody knows")
+>>> edgeforest.load(signed).to_json() == text
+True
+>>> load_signed(signed, "a key that nobody knows").predict([2])
+'b'
+>>> load_signed(signed, "another key, of some other")
+Traceback (most recent call last):
+ValueError: the signature of the model does not fit the key; do not use it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+from pathlib import Path
+from typing import TypeAlias
+from zlib import crc32
+
+from edgeforest.core_pure import Forest
+from edgeforest.engine import load
+
+Source: TypeAlias = "str | bytes | bytearray | os.PathLike[str]"
+LEAST = 16  # bytes of a key: a shorter one can be guessed
+# What follows the model proper. Each part has one length and the end is fixed, so that nothing
+# can stand in between that no checksum covers.
+_SEALS = re.compile(
+    rb'(?:,"sha256":"([0-9a-f]{64})")?(?:,"hmac":"([0-9a-f]{64})")?,"crc32":"([0-9a-f]{8})"}\Z'
+)
+_LONGEST = 186  # bytes of all of them
+
+
+def sign(source: Source, key: str | bytes | None = None) -> str:
+    """The text of a model with its SHA-256; with a key, signed too. A file is changed in place.
+
+    Give a path, or the text of a model. What it was signed with before is gone. A key is a text or
+    bytes, at least 16 of them, best random ones: `secrets.token_bytes(32)`.
+
+    >>> import edgeforest
+    >>> edgeforest.train([[1], [2]] * 9, [0, 1] * 9, n_trees=2).save("model.json")
+    >>> text = sign("model.json", b"0123456789abcdef")
+    >>> verify("model.json", b"0123456789abcdef")
+    """
+    secret = _secret(key)
+    text = _read(source)
+    load(text)  # refuses what is no model
+    body = _parts(text)[0]
+    seals = b',"sha256":"%s"' % hashlib.sha256(body).hexdigest().encode()
+    if secret is not None:
+        seals += b',"hmac":"%s"' % _mark(body, secret)
+    signed = body + seals
+    signed += b',"crc32":"%08x"}' % crc32(signed)
+    path = _path(source)
+    if path is not None:
+        _write(path, signed + b"\n")
+    return signed.decode()
+
+
+def verify(source: Source, key: str | bytes | None = None) -> None:
+    """Refuse a model, a path or its text, that is not what was signed, with a ValueError.
+
+    With a key, the signature must be there and fit it. Without one, the SHA-256 must: that tells
+    of accidents only, since whoever changes a model can write another SHA-256.
+
+    >>> import edgeforest
+    >>> text = edgeforest.train([[1], [2]] * 9, [0, 1] * 9, n_trees=2).to_json()
+    >>> verify(sign(text))
+    >>> verify(sign(text), "0123456789abcdef")
+    Traceback (most recent call last):
+    ValueError: the model has no signature; sign it with edgeforest.export.sign, or do not use it
+    """
+    _verify(_read(source), _secret(key))
+
+
+def load_signed(source: Source, key: str | bytes | None = None) -> Forest:
+    """Read a model, a path or its text, that `verify` has nothing against.
+
+    >>> import edgeforest
+    >>> forest = edgeforest.train([[1], [2]] * 9, [0, 1] * 9, n_trees=2)
+    >>> load_signed(forest.to_json())
+    Traceback (most recent call last):
+    ValueError: the model has no SHA-256; write it with edgeforest.export.sign
+    """
+    text = _read(source)  # once: what is verified is what is loaded
+    _verify(text, _secret(key))
+    return load(text)
+
+
+def _verify(text: bytes, secret: bytes | None) -> None:
+    body, sha256, mark = _parts(text)
+    if secret is not None:
+        if mark is None:
+            raise ValueError(
+                "the model has no signature; sign it with edgeforest.export.sign, or do not use it"
+            )
+        if not hmac.compare_digest(mark, _mark(body, secret)):
+            raise ValueError("the signature of the model does not fit the key; do not use it")
+    if sha256 is None:
+        raise ValueError("the model has no SHA-256; write it with edgeforest.export.sign")
+    if not hmac.compare_digest(sha256, hashlib.sha256(body).hexdigest().encode()):
+        raise ValueError("the model was altered: its SHA-256 does not fit; copy the file again")
+
+
+def _parts(text: bytes) -> tuple[bytes, bytes | None, bytes | None]:
+    """The model proper, its SHA-256 and its signature; None where there is none."""
+    start = max(0, len(text) - _LONGEST)
+    found = _SEALS.search(text, start)
+    if found is None or found[3] != b"%08x" % crc32(text[: found.start(3) - 10]):
+        load(text)  # says what is wrong with it
+        raise ValueError("the model is damaged inside; train or copy it again")
+    return text[: found.start()], found[1], found[2]
+
+
+def _mark(body: bytes, secret: bytes) -> bytes:
+    return hmac.new(secret, body, hashlib.sha256).hexdigest().encode()
+
+
+def _secret(key: str | bytes | None) -> bytes | None:
+    if key is None:
+        return None
+    if not isinstance(key, (str, bytes, bytearray)):
+        raise TypeError(f"key must be text or bytes, got {type(key).__name__}")
+    secret = key.encode() if isinstance(key, str) else bytes(key)
+    if len(secret) < LEAST:
+        raise ValueError(f"key must have at least {LEAST} bytes, got {len(secret)}")
+    return secret
+
+
+def _path(source: Source) -> Path | None:
+    """The path that was given; None if it is the text of a model."""
+    if isinstance(source, (str, bytes, bytearray)) and source[:1] in ("{", b"{"):
+        return None
+    if isinstance(source, (str, bytes)):
+        return Path(os.fsdecode(source))
+    if isinstance(source, os.PathLike):
+        return Path(source)
+    raise TypeError(f"give a path or the text of a model, got {type(source).__name__}")
+
+
+def _read(source: Source) -> bytes:
+    path = _path(source)
+    if path is not None:
+        return path.read_bytes().strip()
+    assert not isinstance(source, os.PathLike)
+    return (source.encode() if isinstance(source, str) else bytes(source)).strip()
+
+
+def _write(path: Path, text: bytes) -> None:
+    """Write a file; the old one stays whole until the new one is complete."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_bytes(text)
+        os.replace(part, path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,227 @@
+"""Bring forests of scikit-learn into our format, from where they go to boards, C, ONNX and JSON.
+
+>>> from sklearn.ensemble import RandomForestClassifier
+>>> rows = [[i % 7, i % 3] for i in range(60)]
+>>> labels = ["high" if a > 2 else "low" for a, _ in rows]
+>>> model = RandomForestClassifier(n_estimators=5, random_state=0).fit(rows, labels)
+>>> forest = from_sklearn(model)
+>>> len(forest), forest.classes, forest.predict([[5, 0], [1, 2]])
+(5, ['high', 'low'], ['high', 'low'])
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from edgeforest import core_pure, engine
+from edgeforest.combine import SUM
+from edgeforest.core_pure import FEATURE, HUGE, LEAF, LEVELS, MASK, MISSING_LEFT, Forest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_Floats: TypeAlias = "NDArray[np.float64]"
+_Counts: TypeAlias = "NDArray[np.int64]"
+
+KINDS = {
+    "RandomForestClassifier": "random-forest",
+    "RandomForestRegressor": "random-forest",
+    "DecisionTreeClassifier": "random-forest",
+    "DecisionTreeRegressor": "random-forest",
+    "ExtraTreesClassifier": "extra-trees",
+    "ExtraTreesRegressor": "extra-trees",
+    "ExtraTreeClassifier": "extra-trees",
+    "ExtraTreeRegressor": "extra-trees",
+}
+_checks: Any = core_pure  # whose stub has only what is public
+
+
+def from_sklearn(model: Any) -> Forest:
+    """A fitted forest or tree of scikit-learn as a `Forest`, with one output.
+
+    RandomForest, ExtraTrees, DecisionTree and ExtraTree, classifiers and regressors. Thresholds are
+    rounded down to float32, and missing values go where scikit-learn sends them: a row of float32
+    numbers reaches the same leaves.
+
+    The shares of a leaf become whole votes, exactly if one `scale` of at most 65535 (and 2^24 over
+    the number of trees) suits all leaves; else a share is off by at most 1 / scale, and so the
+    winner can be another one where two classes are as close as that. A regression is off by at
+    most half of span / scale, and float32's rounding.
+
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> model = DecisionTreeRegressor().fit([[1], [2], [3]], [10.0, 20.0, 40.0])
+    >>> from_sklearn(model).predict([[1], [3]])
+    [10.0, 40.0]
+    >>> from_sklearn(DecisionTreeRegressor())
+    Traceback (most recent call last):
+    ValueError: this DecisionTreeRegressor is not fitted; call fit first
+    """
+    kind = _kind(model)
+    trees = [one.tree_ for one in getattr(model, "estimators_", [model])]
+    forest: Forest = engine.pick().Forest()
+    _read_header(forest, model, kind)
+    nodes = [_Nodes(tree) for tree in trees]
+    limit = min(LEVELS, SUM // len(trees))
+    if forest.classes is None:
+        votes = _values_to_votes(forest, [n.said for n in nodes], limit)
+    else:
+        votes = _shares_to_votes(forest, [n.said for n in nodes], [n.size for n in nodes], limit)
+    if sum(len(n.feature) for n in nodes) > 65535:
+        forest.right = array("I")
+    for one, said in zip(nodes, votes, strict=True):
+        one.add_to(forest, said)
+    forest.prepare()
+    return forest
+
+
+def _kind(model: Any) -> str:
+    """The kind of forest; refuses what is none, or has more than one output, or is not fitted."""
+    bases = [c.__name__ for c in type(model).__mro__ if c.__module__.startswith("sklearn.")]
+    found = [KINDS[name] for name in bases if name in KINDS]
+    name = type(model).__name__
+    if not found:
+        raise TypeError(
+            "give a fitted RandomForest, ExtraTrees, DecisionTree or ExtraTree of scikit-learn, "
+            f"got {name}"
+        )
+    if not hasattr(model, "n_outputs_"):
+        raise ValueError(f"this {name} is not fitted; call fit first")
+    if model.n_outputs_ != 1:
+        raise ValueError(
+            f"this {name} has {model.n_outputs_} outputs, a forest has one; fit a model for each"
+        )
+    return found[0]
+
+
+def _read_header(forest: Forest, model: Any, kind: str) -> None:
+    m = int(model.n_features_in_)
+    if m > FEATURE:
+        raise ValueError(f"a forest has at most {FEATURE} features, got {m}")
+    classes = getattr(model, "classes_", None)
+    forest.kind = kind
+    forest.splitter = "exact"
+    forest.criterion = "mse"
+    forest.classes = None
+    if classes is not None:
+        forest.criterion = "gini" if model.criterion == "gini" else "entropy"
+        forest.classes = [_checks._plain(v, k, "classes_") for k, v in enumerate(classes)]
+        if None in forest.classes:
+            raise ValueError("one of the classes is missing; drop rows without a label, fit again")
+    seed = model.random_state
+    forest.seed = int(seed) if isinstance(seed, (int, np.integer)) and 0 <= seed <= MASK else 0
+    names = getattr(model, "feature_names_in_", None)
+    forest.names = [f"x{f}" for f in range(m)] if names is None else [str(name) for name in names]
+    forest.categories = [None] * m
+    forest.importances = [int(v * 1000000 + 0.5) for v in model.feature_importances_.tolist()]
+
+
+class _Nodes:
+    """The nodes of one tree in preorder, and what its leaves say."""
+
+    def __init__(self, tree: Any) -> None:
+        left, right = tree.children_left, tree.children_right
+        order: list[int] = []
+        stack = [0]
+        while stack:
+            node = stack.pop()
+            order.append(node)
+            if left[node] >= 0:
+                stack.append(right[node])
+                stack.append(left[node])
+        leaf = left[order] < 0
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        goes_left = getattr(tree, "missing_go_to_left", np.zeros(len(order), np.uint8))
+        flags = np.where(goes_left[order] > 0, MISSING_LEFT, 0)
+        self.feature = np.where(leaf, LEAF, tree.feature[order] | flags)
+        self.threshold = np.where(leaf, np.float32(0), round_down(tree.threshold[order]))
+        # Of a leaf, the place of its votes among those of the tree.
+        self.right = np.where(leaf, np.cumsum(leaf) - 1, place[right[order]])
+        self.leaf = leaf
+        leaves = np.asarray(order)[leaf]
+        self.said: _Floats = tree.value[leaves, 0, :]
+        self.size: _Floats = tree.weighted_n_node_samples[leaves]
+
+    def add_to(self, forest: Forest, votes: _Counts) -> None:
+        here, width = len(forest.feature), votes.shape[1]
+        places = len(forest.votes) // width
+        forest.roots.append(here)
+        forest.feature.extend(self.feature.tolist())
+        forest.threshold.extend(self.threshold.tolist())
+        forest.right.extend((self.right + np.where(self.leaf, places, here)).tolist())
+        forest.votes.extend(votes.ravel().tolist())
+
+
+def round_down(thresholds: Any) -> NDArray[np.float32]:
+    """The largest float32 not above each threshold: for a float32 x, `x <= t` is the same test.
+
+    What is beyond float32 becomes its largest number.
+
+    >>> x = round_down([0.1, 0.5, float("inf")])
+    >>> [float(v) for v in x]
+    [0.09999999403953552, 0.5, 3.4028234663852886e+38]
+    """
+    exact = np.minimum(np.asarray(thresholds, np.float64), HUGE)
+    near = exact.astype(np.float32)
+    return np.where(near > exact, np.nextafter(near, np.float32(-np.inf)), near)
+
+
+# ---- What leaves say --------------------------------------------------------------------------
+
+
+def _shares_to_votes(
+    forest: Forest, shares: list[_Floats], sizes: list[_Floats], limit: int
+) -> list[_Counts]:
+    """Votes that add up to `scale` in each leaf; sets the scale."""
+    counts = [_whole(part, size) for part, size in zip(shares, sizes, strict=True)]
+    forest.scale = _suiting(counts, limit)
+    return [_votes(part, forest.scale) for part in counts]
+
+
+def _whole(shares: _Floats, size: _Floats) -> _Floats:
+    """How many rows of each class a leaf has, where these are whole numbers; else the shares."""
+    shares = shares / shares.sum(axis=1, keepdims=True)
+    counts = np.round(shares * size[:, None])
+    fits = (np.abs(counts - shares * size[:, None]).max(axis=1) < 1e-6) & (size < 2**30)
+    fits &= counts.sum(axis=1) > 0
+    return np.where(fits[:, None], counts, shares)
+
+
+def _suiting(counts: list[_Floats], limit: int) -> int:
+    """The largest scale for which all votes are exact; if there is none, the largest."""
+    common = 1
+    for part in counts:
+        whole = part.astype(np.int64)
+        if (whole != part).any():
+            return limit
+        size = whole.sum(axis=1) // np.gcd.reduce(whole, axis=1)
+        for one in np.unique(size).tolist():
+            common = math.lcm(common, one)
+            if common > limit:
+                return limit
+    return limit // common * common
+
+
+def _votes(counts: _Floats, scale: int) -> _Counts:
+    """Shares of `scale`, rounded so that they add up."""
+    upto = np.cumsum(counts, axis=1)
+    upto = np.floor(upto / upto[:, -1:] * scale + 0.5)
+    votes: _Counts = np.diff(upto, axis=1, prepend=0).astype(np.int64)
+    return votes
+
+
+def _values_to_votes(forest: Forest, values: list[_Floats], limit: int) -> list[_Counts]:
+    """Levels from 0 to `scale` between the smallest and the largest value; sets the range."""
+    low = min(float(part.min()) for part in values)
+    high = max(float(part.max()) for part in values)
+    if not (abs(low) <= HUGE and abs(high) <= HUGE and high - low <= HUGE):
+        raise ValueError("values of leaves must lie and span within 3.4e38; scale the target down")
+    forest.scale = limit
+    forest.low = float(round_down(low))
+    forest.span = -float(round_down(forest.low - high))  # rounded up
+    per = limit / forest.span if forest.span else 0.0
+    return [np.floor((part - forest.low) * per + 0.5).astype(np.int64) for part in values]

@@ -1,0 +1,169 @@
+"""The phone page runs in a real browser: from a server and as files, with sliders and with motion."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from runtimes import ROOT, Browser, needs_browser, needs_onnx_web, serve
+
+PHONE = ROOT / "examples" / "phone"
+WIDTH, HEIGHT = 390, 844  # of a phone, in the browser's pixels
+pytestmark = [needs_browser, needs_onnx_web]
+
+
+def load_make() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("phone_make", PHONE / "make.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def make() -> ModuleType:
+    return load_make()
+
+
+@pytest.fixture(scope="module")
+def folder(make: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("phone")
+    make.make(out)
+    return out
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    browser = Browser()
+    browser.call(
+        "Emulation.setDeviceMetricsOverride",
+        width=WIDTH,
+        height=HEIGHT,
+        deviceScaleFactor=2,
+        mobile=True,
+    )
+    yield browser
+    browser.close()
+
+
+def text(browser: Browser, element: str) -> Any:
+    return browser.evaluate(f"document.getElementById('{element}').textContent")
+
+
+def ready(browser: Browser, address: str) -> None:
+    browser.open(address)
+    browser.wait("document.getElementById('sure').textContent.includes('votes')")
+
+
+def complaints(browser: Browser) -> list[Any]:
+    """What the page complained about, and what it asked of places other than its own folder."""
+    found = []
+    for event in browser.events:
+        method, said = event.get("method"), event.get("params", {})
+        if method == "Runtime.exceptionThrown" or (
+            method == "Log.entryAdded" and said["entry"]["level"] == "error"
+        ):
+            found.append(said)
+        if method == "Network.requestWillBeSent":
+            url = said["request"]["url"]
+            if not url.startswith(("http://127.0.0.1", "file:", "data:", "blob:", "about:")):
+                found.append(url)
+    return found
+
+
+def test_sliders_change_the_prediction(folder, browser, make):
+    """Each of the typical motions is told for what it is, as the forest in Python tells it."""
+    forest, typical = make.train_forest()
+    with serve(folder) as address:
+        ready(browser, address)
+        assert text(browser, "source") == "sliders"
+        for name, row in typical.items():
+            browser.evaluate(f"tryOut({json.dumps(name)})")
+            browser.wait(f"document.getElementById('label').textContent === {json.dumps(name)}")
+            share = max(forest.predict_proba(row))
+            # Python rounds halves to even, JavaScript up.
+            assert text(browser, "sure") == f"{int(100 * share + 0.5)} % of the votes"
+        browser.evaluate(
+            "sliders.forEach(({input}, i) => { input.value = [22, 60, 5, 0][i]; "
+            "input.dispatchEvent(new Event('input')); })"
+        )
+        browser.wait("document.getElementById('label').textContent === 'shaking'")
+    assert complaints(browser) == []
+
+
+def test_motion_is_described_and_told_as_in_python(folder, browser, make):
+    """Two seconds of each activity, sample by sample, through the page's own way."""
+    forest, _ = make.train_forest()
+    r = random.Random(11)
+    with serve(folder) as address:
+        ready(browser, address)
+        browser.evaluate(
+            "window.dispatchEvent(new DeviceMotionEvent('devicemotion', "
+            "{accelerationIncludingGravity: {x: 0, y: 0, z: 9.81}, interval: 20}))"
+        )
+        assert text(browser, "source") == "motion sensor"
+        assert browser.evaluate("sliders.every(({input}) => input.disabled)")
+        for start, kind in enumerate(make.MOTIONS, 1):
+            motion = make.motion(kind, r)
+            row = browser.evaluate(
+                f"{json.dumps(motion)}.map(([x, y, z], i) => "
+                f"addSample(x, y, z, {start * 1000} + i / {make.HERTZ})).at(-1)"
+            )
+            expected = make.features(motion, make.SECONDS)
+            assert row == pytest.approx(expected, rel=1e-9, abs=1e-9)
+            assert forest.predict(expected) == kind
+            browser.wait(f"document.getElementById('label').textContent === {json.dumps(kind)}")
+    assert complaints(browser) == []
+
+
+def test_the_folder_works_as_files_without_a_network(folder, browser):
+    browser.call(
+        "Network.emulateNetworkConditions",
+        offline=True,
+        latency=0,
+        downloadThroughput=0,
+        uploadThroughput=0,
+    )
+    ready(browser, (folder / "index.html").as_uri())
+    assert text(browser, "label") == "walking"
+    assert complaints(browser) == []
+
+
+def test_the_page_fits_a_phone(folder, browser, tmp_path):
+    """Nothing sticks out at the side, what is touched is large enough, and there is a picture.
+
+    Set EDGEFOREST_SCREENSHOTS to a folder to keep the pictures.
+    """
+    kept = Path(os.environ.get("EDGEFOREST_SCREENSHOTS", tmp_path))
+    with serve(folder) as address:
+        for scheme in ("light", "dark"):
+            browser.call(
+                "Emulation.setEmulatedMedia",
+                features=[{"name": "prefers-color-scheme", "value": scheme}],
+            )
+            ready(browser, address)
+            assert browser.evaluate("document.documentElement.scrollWidth") <= WIDTH
+            low = browser.evaluate(
+                "Math.min(...[...document.querySelectorAll('button:not([hidden]), label')]"
+                ".map((element) => element.getBoundingClientRect().height))"
+            )
+            assert low >= 36
+            picture = kept / f"phone-{scheme}.png"
+            browser.wait("document.getAnimations().length === 0")
+            browser.screenshot(picture)
+            assert struct.unpack(">II", picture.read_bytes()[16:24]) == (2 * WIDTH, 2 * HEIGHT)
+
+
+def test_a_missing_runtime_is_said(make, tmp_path):
+    with pytest.raises(SystemExit, match="run `make runtimes` first"):
+        make.make(tmp_path / "out", tmp_path)
+    assert not (tmp_path / "out").exists()
