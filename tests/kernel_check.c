@@ -559,11 +559,106 @@ static void run_case(void)
     free(y16);
 }
 
+/* Trees that learn row by row: sound at any time, and the same whether rows come at once or not. */
+static void run_grove(void)
+{
+    ef_plan p;
+    memset(&p, 0, sizeof p);
+    p.criterion = (uint8_t)below(3);
+    p.m = (int32_t)PICK(1, 2, 5, 40);
+    p.width = p.criterion == EF_MSE ? 0 : (int32_t)PICK(1, 2, 5, 300);
+    p.n_trees = (int32_t)PICK(1, 2, 6);
+    p.patch = 1 + (int32_t)below((uint32_t)p.m);
+    p.max_features = 1 + (int32_t)below((uint32_t)p.patch);
+    p.n_bins = (int32_t)PICK(2, 3, 16, 17, 255);
+    p.max_depth = (int32_t)PICK(1, 4, 255);
+    p.nodes = (int32_t)PICK(3, 15, 101);
+    p.races = (int32_t)PICK(1, 3, 200);
+    p.window = (int32_t)PICK(16, 17, 100);
+    p.least = PICK(1, 1, 6);
+    p.rows = below(2) ? 0.0 : 0.6;
+    p.extra = (uint8_t)below(2);
+    p.seed = below(1000);
+    p.scale = p.width ? 4096 : 65535;
+    p.fade = (uint32_t)PICK(1, 10, 100);
+    size_t n = (size_t)PICK(0, 1, 15, 150, 450), m = (size_t)p.m;
+    uint16_t *kinds = calloc(m, sizeof *kinds), *labels = calloc(n + 1, sizeof *labels);
+    float *rows = calloc(n * m + 1, sizeof *rows);
+    uint32_t *one = calloc(n + 1, sizeof *one), *two = calloc(n + 1, sizeof *two);
+    int32_t most = 0;
+    for (size_t f = 0; f < m; f++) {
+        kinds[f] = below(4) ? 0 : (uint16_t)PICK(1, 7, 254);
+        most = kinds[f] > most ? kinds[f] : most;
+    }
+    p.stride = 1 + (p.n_bins > most ? p.n_bins : most);
+    for (size_t i = 0; i < n; i++) {
+        labels[i] = (uint16_t)below(p.width ? (uint32_t)p.width : 65536);
+        for (size_t f = 0; f < m; f++) {
+            float x = kinds[f] ? (float)(1 + below(kinds[f])) : (float)below(100) - 50.0f;
+            rows[i * m + f] = below(8) ? x : NAN;
+        }
+    }
+    size_t bytes = ef_grove_bytes(&p);
+    void *memory[2] = {malloc(bytes), malloc(bytes)};
+    ef_grove *groves[2] = {malloc(sizeof(ef_grove)), malloc(sizeof(ef_grove))};
+    for (int i = 0; i < 2; i++) {
+        memset(memory[i], i ? 0xA5 : 0, bytes); /* nothing is taken to be zero */
+        ef_grove_begin(groves[i], &p, kinds, memory[i]);
+    }
+    ef_grove_learn(groves[0], rows, labels, n, one);
+    size_t middle = n ? below((uint32_t)n) : 0;
+    ef_grove_learn(groves[1], rows, labels, middle, two);
+    ef_grove_learn(groves[1], rows + middle * m, labels + middle, n - middle, two + middle);
+    CHECK(memcmp(one, two, n * sizeof *one) == 0);
+    size_t width = p.width ? (size_t)p.width : 2, room = (size_t)p.nodes;
+    uint16_t *feature = malloc(room * 2), *left = malloc(room * 2), *right = malloc(room * 2);
+    float *threshold = malloc(room * 4);
+    uint32_t *votes = malloc(room * width * 4);
+    double *gains = malloc(m * sizeof *gains);
+    for (int32_t t = 0; t <= p.n_trees; t++) {
+        int32_t size = ef_grove_size(groves[0], t);
+        CHECK(size >= 1 && size <= p.nodes && size % 2 == 1);
+        ef_grove_tree(groves[0], t, feature, threshold, left, right, votes, gains);
+        for (int32_t i = 0; i < size; i++) {
+            if (feature[i] == EF_LEAF)
+                continue;
+            CHECK((feature[i] & EF_FEATURE) < p.m);
+            CHECK(left[i] > i && left[i] < size && right[i] == left[i] + 1);
+        }
+        /* Taken over by another grove. */
+        if (t == 0)
+            ef_grove_begin(groves[1], &p, kinds, memory[1]);
+        ef_grove_plant(groves[1], t, size, feature, threshold, left, right, votes, gains);
+    }
+    size_t kept = n < (size_t)p.window ? n : (size_t)p.window;
+    ef_grove_recall(groves[1], rows + (n - kept) * m, labels + (n - kept), kept);
+    ef_grove_renew(groves[1], 0);
+    ef_grove_learn(groves[1], rows, labels, n, two);
+    for (int i = 0; i < 2; i++) {
+        free(memory[i]);
+        free(groves[i]);
+    }
+    free(feature);
+    free(left);
+    free(right);
+    free(threshold);
+    free(votes);
+    free(gains);
+    free(kinds);
+    free(labels);
+    free(rows);
+    free(one);
+    free(two);
+}
+
 int main(int argc, char **argv)
 {
     long cases = argc > 1 ? atol(argv[1]) : 1000;
     for (number = 0; number < cases; number++)
-        run_case();
+        if (number % 5 == 4)
+            run_grove();
+        else
+            run_case();
     printf("%ld cases\n", cases);
     return 0;
 }

@@ -1,7 +1,7 @@
 """The C kernel under the sanitizers of gcc: nothing is read or written beside what it was given.
 
 Once by a driver in C that hands it memory of exactly the size that it asks for, once by Python with
-the cases of test_engines.py.
+the cases of test_engines.py and test_online.py.
 """
 
 import os
@@ -19,9 +19,9 @@ GCC = shutil.which("gcc")
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
 COMMON = ["-O1", "-g", "-ffp-contract=off", *STRICT, *SANITIZE]
-CASES = 2500  # of the driver
+CASES = 1500  # of the driver
 EXAMPLES = 10  # of the grid
-GRID = "same_forest and not either_side and not step and not fortran or stopped or predicted and slices"
+GRID = "engines_agree or same_forest and not either_side and not step and not fortran or stopped or predicted and slices"
 
 # In CI the test runs, and fails if there is no gcc.
 needs_gcc = needs(
@@ -65,7 +65,12 @@ def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
     for source in (ROOT / "edgeforest").glob("*.py"):
         if source.name != "core_numpy.py":  # the kernel beside the specification is enough
             shutil.copy(source, package)
-    for source in ("conftest.py", "tests/runtimes.py", "tests/test_engines.py"):
+    for source in (
+        "conftest.py",
+        "tests/runtimes.py",
+        "tests/test_engines.py",
+        "tests/test_online.py",
+    ):
         shutil.copy(ROOT / source, tmp_path)
     compile_c(
         *[option for option in COMMON if option != "-Wpedantic"],  # Python's headers
@@ -92,7 +97,7 @@ def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
     )
     assert Path(where.strip()).parent == package  # not the one that is installed
     done = subprocess.run(
-        [*command, "--rootdir", tmp_path, "-k", GRID, "test_engines.py"],
+        [*command, "--rootdir", tmp_path, "-k", GRID, "test_engines.py", "test_online.py"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

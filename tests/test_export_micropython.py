@@ -1,0 +1,183 @@
+"""The MicroPython module: the votes of the forest, in real MicroPython, and nothing allocated."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from runtimes import (
+    compile_mpy,
+    needs_board_heap,
+    needs_micropython,
+    needs_mpy_cross,
+    output,
+    run_micropython,
+)
+from test_export_c import all_kinds, expected, hard_rows, made, whole_rows
+
+from edgeforest import train
+from edgeforest.core_pure import EQUAL, Forest
+from edgeforest.export.micropython_module import to_micropython
+
+ROWS = {"f": "float32", "h": "int16", "B": "uint8"}
+
+
+def cases(every: int = 1) -> list[tuple[Forest, list[array]]]:
+    """Forests of all kinds, with rows that sit on their thresholds."""
+    found = [(forest, hard_rows(forest, 40)) for forest in all_kinds()]
+    for seed in range(3):
+        for options in ({"classes": 3}, {"classes": 0}, {"classes": 12, "scale": 7}):
+            forest = made(seed, whole=True, missing=True, categories=seed % 3, **options)
+            found += [(forest, whole_rows(forest, 40, kind)) for kind in "Bh"]
+    return found[::every]
+
+
+def trained(n_trees: int, max_depth: int) -> Forest:
+    """A forest on six sensors that give bytes."""
+    X = [[(i * (f + 3) * 7 + i // 5) % 256 for f in range(6)] for i in range(1500)]
+    y = ["up" if x[0] > 99 and x[1] > 50 else "down" if x[2] < 128 else "still" for x in X]
+    return train(X, y, n_trees=n_trees, max_depth=max_depth)
+
+
+def write(folder: Path, name: str, forest: Forest, kind: str) -> None:
+    """Compile the module as for a board, and only that: a .py would win over it."""
+    source = folder / f"{name}.txt"
+    source.write_text(to_micropython(forest, rows=ROWS[kind]), encoding="utf-8")
+    compile_mpy(source, folder / f"{name}.mpy", "-O3")
+
+
+def test_the_module_votes_as_the_forest_does_in_cpython() -> None:
+    for forest, rows in cases():
+        module: dict = {}
+        exec(to_micropython(forest, rows=ROWS[rows[0].typecode]), module)
+        lines = []
+        for row in rows:
+            out = [0] * forest.n_votes
+            said = module["predict_into"](row, out)
+            if forest.regression:
+                (said,) = struct.unpack("<I", struct.pack("<f", module["predict"](row)))
+            else:
+                assert module["predict"](row) == forest.classes[said]
+            lines.append(" ".join(map(str, [said, *out])))
+        assert lines == expected(forest, rows)
+
+
+ASK = """
+import gc, struct, sys
+from array import array
+
+sizes = {"f": 4, "h": 2, "B": 1}
+for word in sys.argv[1:]:
+    name, kind, width, votes = word.split(",")
+    module = __import__(name)
+    out = [0] * int(votes)
+    with open(name + ".rows", "rb") as stream:
+        while True:
+            data = stream.read(int(width) * sizes[kind])
+            if not data:
+                break
+            row = array(kind, struct.unpack("<" + width + kind, data))
+            said = module.predict_into(row, out)
+            if hasattr(module, "value"):
+                said = struct.unpack("<I", struct.pack("<f", module.value(out[0])))[0]
+            print(said, *out)
+    print("end")
+    del sys.modules[name], module
+    gc.collect()
+"""
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_the_module_votes_as_the_forest_does_in_micropython(tmp_path: Path) -> None:
+    asked, words = cases(every=2), []
+    for i, (forest, rows) in enumerate(asked):
+        kind = rows[0].typecode
+        write(tmp_path, f"m{i}", forest, kind)
+        (tmp_path / f"m{i}.rows").write_bytes(b"".join(row.tobytes() for row in rows))
+        words.append(f"m{i},{kind},{forest.n_features},{forest.n_votes}")
+    parts = output(run_micropython(ASK, tmp_path, "512k", words)).split("end\n")[:-1]
+    assert len(parts) == len(asked)
+    for (forest, rows), part in zip(asked, parts, strict=True):
+        assert part.splitlines() == expected(forest, rows)
+
+
+COUNT = """
+import gc
+from array import array
+gc.collect()
+before = gc.mem_alloc()
+import model
+gc.collect()
+print(gc.mem_alloc() - before)
+
+def used(row, out, times):
+    for i in range(2):  # the first time warms up
+        gc.collect()
+        gc.disable()
+        before = gc.mem_alloc()
+        for k in range(times):
+            model.predict_into(row, out)
+            model.predict(row)
+        after = gc.mem_alloc()
+        gc.enable()
+    return after - before
+
+for row in ROWS:
+    print(used(row, [0, 0, 0], 50))
+"""
+
+
+@needs_mpy_cross
+@needs_board_heap
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    [
+        ("B", 'bytes(6), bytearray(b"abcdef"), array("h", [1, 2, 200, 3, 90, 255])'),
+        ("h", 'bytes(6), array("h", [1, 2, 200, 3, 90, 255]), [5, 6, 7, 8, 9, 255]'),
+        ("f", '[0.5, 1e9, -3.25, -1e-40, 77.5, 200.5], [float("nan")] * 6, [1, 2, 3, 4, 5, 6]'),
+    ],
+)
+def test_predicting_allocates_nothing(
+    kind: str, rows: str, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    forest = trained(10, 6)
+    write(tmp_path, "model", forest, kind)
+    script = COUNT.replace("ROWS", f"({rows})")
+    loaded, *used = output(run_micropython(script, tmp_path, "24k")).split()
+    size = (tmp_path / "model.mpy").stat().st_size
+    figure(f"{len(forest.feature)} nodes: .mpy of {size} bytes, {loaded} of heap when not frozen")
+    assert used == ["0", "0", "0"]
+
+
+@needs_mpy_cross
+@needs_board_heap
+def test_an_array_of_floats_costs_one_float_a_feature_not_one_a_split(tmp_path: Path) -> None:
+    write(tmp_path, "model", trained(10, 6), "f")
+    script = COUNT.replace("ROWS", '(array("f", [0.5, 1e9, -3.25, 0.0, 77.5, 200.5]),)')
+    _, used = output(run_micropython(script, tmp_path, "48k")).split()
+    assert 0 < int(used) <= 50 * 2 * 6 * 16
+
+
+def test_labels_and_notes_survive_whatever_they_are() -> None:
+    X = [[i % 9, "a\n#\x00b" if i % 3 else "c"] for i in range(90)]
+    y = ['"""', "it's \\", "ä\n"]
+    names = ["first\nimport os", "\ud800"]
+    forest = train(X, [y[i % 3] for i in range(90)], names=names, categorical=[1])
+    module: dict = {}
+    exec(to_micropython(forest), module)
+    assert list(module["CLASSES"]) == forest.classes
+    assert "os" not in module
+
+
+def test_what_a_module_cannot_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="rows must be 'float32', 'int16' or 'uint8', got 'int8'"):
+        to_micropython(made(0), rows="int8")
+    mixed = made(0)
+    mixed.feature[mixed.roots[0]] = EQUAL | (mixed.feature[mixed.roots[0]] & 7)
+    mixed.threshold[mixed.roots[0]] = 2.5
+    with pytest.raises(ValueError, match="has a category that is no code"):
+        to_micropython(mixed)
