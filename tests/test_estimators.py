@@ -748,3 +748,67 @@ def test_importing_the_package_loads_no_numpy():
     done = run("import sys, edgeforest; print('numpy' in sys.modules, dir(edgeforest))")
     assert done.stdout.startswith("False")
     assert "RandomForestClassifier" in done.stdout
+
+
+# ---- Learning row by row
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_partial_fit_learns_what_fit_learns(kind, figure):
+    X, y = (load_diabetes if kind.regression else load_breast_cancer)(return_X_y=True)
+    train_X, test_X, train_y, test_y = train_test_split(X, y, random_state=0)
+    whole = kind(n_estimators=30, random_state=0).fit(train_X, train_y).score(test_X, test_y)
+    bits = kind(n_estimators=30, random_state=0)
+    for _ in range(4):
+        for part in np.array_split(np.arange(len(train_y)), 5):
+            assert bits.partial_fit(train_X[part], train_y[part]) is bits
+    assert len(bits.forest_) == 30
+    figure(f"{bits.score(test_X, test_y):.3f}, fit {whole:.3f}")
+    assert bits.score(test_X, test_y) > whole - (0.2 if kind.regression else 0.06)
+
+
+def test_partial_fit_goes_on_from_fit_and_fit_begins_anew():
+    X, y = load_iris(return_X_y=True)
+    forest = RandomForestClassifier(10, random_state=1).fit(X, y)
+    before = forest.predict(X)
+    forest.partial_fit(X[:3], y[:3])
+    assert (forest.predict(X) == before).mean() > 0.98
+    for _ in range(40):  # the labels turn
+        forest.partial_fit(X, (y + 1) % 3)
+    assert forest.score(X, (y + 1) % 3) > 0.9
+    again = pickle.loads(pickle.dumps(forest))
+    assert (again.predict(X) == forest.predict(X)).all()
+    assert again.partial_fit(X, y).forest_ is not None
+    fresh = RandomForestClassifier(10, random_state=1).fit(X, y)
+    assert forest.fit(X, y).forest_.to_json() == fresh.forest_.to_json()
+    one, two = forest.partial_fit(X, y), fresh.partial_fit(X, y)
+    assert one.forest_.to_json() == two.forest_.to_json()
+
+
+def test_partial_fit_takes_frames_and_new_classes():
+    X, y = frame(900)
+    labels = np.where(y > np.median(y), "high", "low")
+    forest = RandomForestClassifier(10, random_state=0)
+    forest.partial_fit(X[:300], labels[:300], classes=["high", "low", "never"])
+    assert forest.classes_.tolist() == ["high", "low", "never"]
+    assert forest.feature_names_in_.tolist() == list(X.columns)
+    for part in range(300, 900, 100):
+        forest.partial_fit(X[part : part + 100], labels[part : part + 100])
+    assert forest.score(X, labels) > 0.8
+    forest.partial_fit(X[:50], ["other"] * 50)
+    assert forest.classes_.tolist() == ["high", "low", "never", "other"]
+    assert forest.predict_proba(X).shape == (900, 4)
+    with pytest.raises(ValueError, match="feature names"):
+        forest.partial_fit(X[X.columns[::-1]], labels)
+    with pytest.raises(ValueError, match="features, but RandomForestClassifier is expecting"):
+        RandomForestClassifier(3).partial_fit([[1, 2]], [0]).partial_fit([[1]], [0])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"splitter": "exact"}, {"oob_score": True}, {"tol": 0.1}, {"class_weight": "balanced"}],
+    ids=str,
+)
+def test_what_needs_all_rows_is_refused_by_partial_fit(options):
+    with pytest.raises(ValueError, match="needs all rows at once: use fit"):
+        RandomForestClassifier(3, **options).partial_fit([[1], [2]], [0, 1])
