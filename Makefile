@@ -46,7 +46,7 @@ lint: $(VENV)/test
 
 test: lint runtimes
 	@echo "== pytest"
-	@$(BIN)/python -m pytest -n auto --dist loadfile
+	@$(BIN)/python -m pytest -n auto --dist loadfile --durations=15
 
 bench: $(VENV)/test
 	@$(BIN)/python benchmarks/pure_vs_sklearn.py

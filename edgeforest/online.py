@@ -9,8 +9,8 @@ there. When one of them is sure to gain, and no other can do much better, the le
 latest rows, which are kept, start the races of its children.
 
 The world changes. One tree more than vote is grown all the time, anew every two hundred rows, from the
-latest rows or from the latter half of them. If it was wrong less often on the next two hundred rows
-than the worst of those that vote, it takes its place.
+latest rows or from the latter half of them. If it was clearly less often wrong on the next two
+hundred rows than the worst of those that vote, it takes its place.
 
 This file runs unchanged on CPython and MicroPython; on a board it lies beside `core_pure`.
 
@@ -59,6 +59,7 @@ PATIENCE = 20  # rows after which a split that gains is better than waiting for 
 SURE = 1.0  # a split must gain more than so many standard errors
 PRIOR = 1  # rows that the parent's votes count as in a new leaf
 EVERY = 200  # rows between two contests of the tree that does not vote with the worst that does
+CLEARLY = 4  # squared standard errors by which a tree has to be better to take another's place
 MANY = 4096  # rows after which a race that found nothing begins anew, with other features
 FIRST = 64  # rows that a race begins with, at most
 TRIES = 8  # races that are looked at for one to put to sleep
@@ -101,7 +102,8 @@ class Sapling:
         self.features = array("H", range(plan.m))
         self.importance = [0.0] * plan.m
         self.n_nodes = 0
-        self.wrong = 0  # since the last contest
+        # Rows since the last contest about which the challenger was less, and more, wrong.
+        self.better = self.worse = 0
         self.shift = 0
 
     def add(self, depth):
@@ -212,9 +214,13 @@ class Grove(core_pure.Loops):
             leaves.append(leaf)
             miss = self._ask(tree, leaf, label, out if t < plan.n_trees else None)
             misses.append(miss)
-            tree.wrong += miss
             if tree.missed[leaf] < MOST:
                 tree.missed[leaf] += miss if plan.width else miss >> 8
+        for t in range(plan.n_trees):
+            if misses[-1] < misses[t]:
+                self.trees[t].better += 1
+            elif misses[-1] > misses[t]:
+                self.trees[t].worse += 1
         place = self._keep(values, at, label)
         number = self.seen % LONG
         self.seen += 1
@@ -529,7 +535,7 @@ class Grove(core_pure.Loops):
         for node in range(tree.n_nodes):
             if tree.feature[node] == LEAF and tree.slot[node] != NONE:
                 self._release(tree, node)
-        tree.n_nodes = tree.wrong = 0
+        tree.n_nodes = tree.better = tree.worse = 0
         tree.add(0)
         width = plan.width or 2
         for k in range(width):
@@ -552,17 +558,23 @@ class Grove(core_pure.Loops):
             self._grow(tree, [0])
 
     def _contest(self):
-        """Let the tree that does not vote take the place of the worst, if it was wrong less often."""
+        """Let the tree that does not vote take the place of the worst, if it is clearly better.
+
+        Only rows count about which one of the two was more wrong than the other.
+        """
         trees = self.trees
         last = len(trees) - 1
-        worst = 0
+        worst = lead = rows = 0
         for t in range(last):
-            if trees[t].wrong > trees[worst].wrong:
+            tree = trees[t]
+            if t == 0 or tree.better - tree.worse > lead:
                 worst = t
-        if trees[last].wrong < trees[worst].wrong:
+                lead = tree.better - tree.worse
+                rows = tree.better + tree.worse
+        if lead > 0 and lead * lead > CLEARLY * rows:
             trees[worst], trees[last] = trees[last], trees[worst]
         for tree in trees:
-            tree.wrong = 0
+            tree.better = tree.worse = 0
         rows = min(self.seen, self.plan.window)
         self.half ^= 1
         self._reset(trees[last], rows >> self.half)
@@ -891,7 +903,8 @@ class OnlineForest:
 
     def update(self, row, label):
         """Learn one row; returns what was predicted for it before (None for the first)."""
-        return self.update_batch([row], [label])[0]
+        with self._lock:
+            return self._update((row,), (label,))[0]
 
     def update_batch(self, rows, labels):
         """Learn rows in their order; returns what was predicted for each before it was learned."""
@@ -924,19 +937,22 @@ class OnlineForest:
 
     def _classes(self, labels):
         """Labels as places of classes; a class that is new gets the next place."""
-        places, classes = self._places, self.head.classes
-        known = len(classes)
-        new = {}
-        codes = array("H")
+        places = self._places
         if hasattr(labels, "tolist"):
             labels = labels.tolist()
+        if self._grove is not None:
+            try:
+                return array("H", [places[v] for v in labels])
+            except (KeyError, TypeError):
+                pass  # look at each
+        known = len(self.head.classes)
+        new = {}
+        codes = array("H")
         for i, v in enumerate(labels):
-            place = places.get(v) if isinstance(v, (str, int)) else None
-            if place is None:
-                v = core_pure._plain(v, i, "the labels")
-                if v is None:
-                    raise ValueError(f"the label of row {i} is missing; drop rows without a label")
-                place = places.get(v)
+            v = core_pure._plain(v, i, "the labels")
+            if v is None:
+                raise ValueError(f"the label of row {i} is missing; drop rows without a label")
+            place = places.get(v)
             if place is None:
                 place = new.get(v)
             if place is None:
@@ -1007,6 +1023,8 @@ class OnlineForest:
         head = self.head
         if head.all_numbers:
             values = _flat(rows, head.n_features)
+            if values is None:
+                values = _listed(rows, head.n_features)
             if values is not None:
                 return values
         values = array("f")
@@ -1046,10 +1064,15 @@ class OnlineForest:
             answers[0] = None
             wrong = wrong[1:]
             self._blind = False
+        self._sum += sum(wrong)
+        if len(wrong) > RECENT:
+            self._judged += len(wrong) - RECENT
+            wrong = wrong[-RECENT:]
+        at = self._judged % RECENT
         for v in wrong:
-            self._recent[self._judged % RECENT] = v
-            self._judged += 1
-            self._sum += v
+            self._recent[at] = v
+            at = at + 1 if at + 1 < RECENT else 0
+        self._judged += len(wrong)
         return answers
 
     # ---- Predicting
@@ -1084,11 +1107,14 @@ class OnlineForest:
     def forest(self):
         """The forest as it is now: it predicts, explains, and is saved and exported like any other."""
         with self._lock:
-            if self._model is None:
-                if self._blind:
-                    raise ValueError("nothing was learned yet; call update first")
-                self._model = self._snapshot()
-            return self._model
+            return self._now()
+
+    def _now(self):
+        if self._model is None:
+            if self._blind:
+                raise ValueError("nothing was learned yet; call update first")
+            self._model = self._snapshot()
+        return self._model
 
     def _snapshot(self):
         head, grove = self.head, self._grove
@@ -1175,15 +1201,16 @@ class OnlineForest:
         The file is a model like any other. Whenever the power fails, there is the old one or the
         new one.
         """
-        forest = self.forest()
+        forest, state = self._whole()
         core_pure._tidy()
-        _storage().write(forest, path, self._state())
+        _storage().write(forest, path, state)
 
-    def _state(self):
-        """What is to be remembered beside the forest."""
+    def _whole(self):
+        """The forest, and what is to be remembered beside it."""
         with self._lock:
+            forest = self._now()
             values, labels = self._grove.latest()
-            return {
+            return forest, {
                 "online": self.options,
                 "rows": self.rows,
                 "judged": self._judged,
@@ -1213,7 +1240,7 @@ class OnlineForest:
     def __reduce__(self):
         if self._blind:
             raise ValueError("an online forest that has learned nothing cannot be pickled yet")
-        return _revive, (self.__class__, self.forest(), self._state(), self.engine)
+        return (_revive, (self.__class__,) + self._whole() + (self.engine,))
 
 
 PART = 4096  # rows at once: Ctrl-C is looked at in between
@@ -1270,6 +1297,20 @@ def _flat(rows, m):
     return None
 
 
+def _listed(rows, m):
+    """The numbers of rows in lists, if all are finite, without a look at each."""
+    values = array("f")
+    try:
+        for row in rows:
+            if len(row) != m:
+                return None
+            values.extend(array("f", row))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    total = sum(values)
+    return values if total - total == 0 else None
+
+
 def _widened(votes, before, now):
     """Votes with room for more classes."""
     wide = array("I", bytes(4 * now * (len(votes) // before)))
@@ -1297,6 +1338,7 @@ def _closed(nodes, width, scale):
             continue
         leaves += 1
         tree.right[node] = leaves
+        threshold[node] = 0.0  # what was asked here before means nothing
         if width:
             some = votes[node * width : node * width + width]
             tree.votes.extend(array("H", _shares(some, sum(some) or 1, scale)))

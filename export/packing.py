@@ -56,16 +56,15 @@ class Trees:
     levels: int  # splits on the longest way
 
     def filled(self) -> Trees | None:
-        """The same trees, filled up until all are complete; None if that is far too much."""
-        if self.levels > MOST_LEVELS:
+        """The same trees, filled up until all are complete; None if they are leaves or too deep."""
+        if not 0 < self.levels <= MOST_LEVELS:
             return None
         half = 1 << self.levels
         tests: list[Question] = []
         leaves: list[Votes] = []
         start = 0
         for t, size in enumerate(self.sizes):
-            nothing = self.tests[0] if self.tests else Question(0, False, False, 0.0)
-            heap = [nothing] * half  # place 0 stays unused
+            heap = self.tests[:1] * half  # place 0 stays unused
             ends: list[Votes] = [()] * half
             stack = [(1, start, size, start + t)]
             while stack:
@@ -95,8 +94,8 @@ def as_forest(model: Any) -> Forest:
 def read_trees(forest: Forest, rows: Rows) -> Trees:
     """The trees of a forest, without what cannot matter for rows of this type.
 
-    Whole numbers are never missing and have an end, so some splits are decided beforehand; a split
-    whose sides vote alike is none.
+    A category that none equals, and whole numbers, which are never missing and have an end, decide
+    some splits beforehand; a split whose sides vote alike is none.
     """
     if rows != "float32" and rows not in RANGES:
         raise ValueError(f"rows must be 'float32', 'int16' or 'uint8', got {rows!r}")
@@ -151,7 +150,9 @@ def _test(forest: Forest, at: int, rows: Rows) -> Question:
 
 def _decided(test: Question, rows: Rows) -> str | None:
     """The side that every row of this type goes to, if there is one."""
-    if rows == "float32" or test.equal:
+    if test.equal:  # no category has the code 0, which is a missing one
+        return None if test.cut or test.missing_left else "right"
+    if rows == "float32":
         return None
     low, high = RANGES[rows]
     return "right" if test.cut < low else "left" if test.cut >= high else None

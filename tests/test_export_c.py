@@ -12,7 +12,8 @@ from array import array
 from pathlib import Path
 
 import pytest
-from runtimes import needs
+from forests import all_equal, encoded_cases
+from runtimes import needs, run
 
 from edgeforest import train
 from edgeforest.core_pure import EQUAL, HUGE, LEAF, MISSING_LEFT, Forest
@@ -171,15 +172,17 @@ static void run_@(const char *path)
         printf("\\n");
     }
     fclose(file);
+    LABELS
 }
 """
 PLACE = 'printf("%d", @_predict(row));'
 VALUE = 'float v = @_predict(row); uint32_t b; memcpy(&b, &v, 4); printf("%lu", (unsigned long)b);'
+LABELS = 'for (k = 0; k < @@_VOTES; k++) printf("%s\\n", @_label(k));'
 TYPES = {"f": ("float", "float32"), "h": ("int16_t", "int16"), "B": ("uint8_t", "uint8")}
 
 
 def answers(folder: Path, cases: list, prefer: str, flags: list[str]) -> list[list[str]]:
-    """What C says of each case (forest, rows): a line a row, the prediction and the votes."""
+    """What C says of each case (forest, rows): a line a row, the prediction and the votes; labels."""
     source = ["#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>"]
     calls = []
     for i, (forest, rows) in enumerate(cases):
@@ -187,22 +190,22 @@ def answers(folder: Path, cases: list, prefer: str, flags: list[str]) -> list[li
         header = to_c(forest, f"m{i}", rows=name, prefer=prefer)
         (folder / f"m{i}.h").write_text(header, encoding="utf-8")
         (folder / f"m{i}.rows").write_bytes(b"".join(row.tobytes() for row in rows))
-        result = VALUE if forest.regression else PLACE
-        read = READ.replace("TYPE", kind).replace("RESULT", result)
+        result, labels = (VALUE, "") if forest.regression else (PLACE, LABELS)
+        if isinstance((forest.classes or [""])[0], int):
+            labels = labels.replace("%s", "%ld").replace("@_label", "(long)@_label")
+        read = READ.replace("TYPE", kind).replace("RESULT", result).replace("LABELS", labels)
         source += [f'#include "m{i}.h"', read.replace("@@", f"M{i}").replace("@", f"m{i}")]
         calls.append(f'    run_m{i}("m{i}.rows"); puts("end");')
     source.append("\n".join(["int main(void)", "{", *calls, "    return 0;", "}"]))
     (folder / "main.c").write_text("\n".join(source), encoding="utf-8")
     compile_c(folder, *STRICT, *flags, "main.c", "-o", "main")
-    done = subprocess.run(["./main"], cwd=folder, capture_output=True, text=True, check=False)
+    done = run(["./main"], folder)
     assert done.returncode == 0, done.stderr[-3000:]
     return [part.splitlines() for part in done.stdout.split("end\n")[:-1]]
 
 
 def compile_c(folder: Path, *arguments: str, compiler: str = "gcc") -> None:
-    done = subprocess.run(
-        [compiler, *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = run([compiler, *arguments], folder)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -222,7 +225,8 @@ def check(folder: Path, cases: list, prefer: str, flags: list[str]) -> None:
     found = answers(folder, cases, prefer, flags)
     assert len(found) == len(cases)
     for i, (forest, rows) in enumerate(cases):
-        assert found[i] == expected(forest, rows), (i, prefer)
+        labels = [str(int(c) if isinstance(c, bool) else c) for c in forest.classes or []]
+        assert found[i] == expected(forest, rows) + labels, (i, prefer)
 
 
 def all_kinds() -> list[Forest]:
@@ -290,6 +294,13 @@ def test_c_votes_as_trained_forests_do(prefer: str, tmp_path: Path) -> None:
 
 @needs_gcc
 @pytest.mark.parametrize("prefer", ["size", "speed"])
+def test_c_votes_as_the_forests_of_all_exports_do(prefer: str, tmp_path: Path, figure) -> None:
+    check(tmp_path, encoded_cases(), prefer, ["-O1"])
+    figure(all_equal())
+
+
+@needs_gcc
+@pytest.mark.parametrize("prefer", ["size", "speed"])
 def test_deep_and_wide_forests(prefer: str, tmp_path: Path) -> None:
     deep = made(1, splits=700, trees=3, deep=True, missing=True)
     cases = [(deep, hard_rows(deep, 30))]
@@ -340,6 +351,20 @@ def test_splits_that_whole_numbers_decide_beforehand_are_left_out() -> None:
     forest.prepare()
     assert pack(forest, "uint8").trees.tests == []
     assert len(pack(forest, "int16").trees.tests) == 2
+
+
+def test_a_category_that_none_equals_decides_a_split_and_leaves_alone_are_not_filled_up() -> None:
+    X, y = [[i % 2] for i in range(40)], [i % 2 > 0 for i in range(40)]
+    forest = train(X, y, categorical=[0], n_trees=10, max_depth=1)
+    splits = [i for i, word in enumerate(forest.feature) if word != LEAF]
+    forest.threshold = array("f", [0.0] * len(forest.feature))
+    for flag, tests in ((0, 0), (MISSING_LEFT, 10)):
+        for i in splits:
+            forest.feature[i] = EQUAL | flag
+        for rows in ("float32", "uint8"):
+            packed = pack(forest, rows)
+            assert len(packed.trees.tests) == tests * (2 if packed.filled else 1)
+            assert packed.filled <= bool(tests)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from array import array
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forests import all_equal, encoded_cases
 from runtimes import (
     compile_mpy,
     needs_board_heap,
@@ -66,7 +68,7 @@ def test_the_module_votes_as_the_forest_does_in_cpython() -> None:
 
 
 ASK = """
-import gc, struct, sys
+import gc, json, struct, sys
 from array import array
 
 sizes = {"f": 4, "h": 2, "B": 1}
@@ -83,26 +85,49 @@ for word in sys.argv[1:]:
             said = module.predict_into(row, out)
             if hasattr(module, "value"):
                 said = struct.unpack("<I", struct.pack("<f", module.value(out[0])))[0]
+            else:
+                assert module.predict(row) == module.CLASSES[said]
             print(said, *out)
+    print(json.dumps(getattr(module, "CLASSES", None)))
     print("end")
     del sys.modules[name], module
     gc.collect()
 """
 
 
+def check_in_micropython(folder: Path, asked: list[tuple[Forest, list[array]]], heap: str) -> None:
+    """Whether the modules m0, m1, ... of a folder vote as these forests do, one after the other."""
+    words = []
+    for i, (forest, rows) in enumerate(asked):
+        (folder / f"m{i}.rows").write_bytes(b"".join(row.tobytes() for row in rows))
+        words.append(f"m{i},{rows[0].typecode},{forest.n_features},{forest.n_votes}")
+    parts = output(run_micropython(ASK, folder, heap, words)).split("end\n")[:-1]
+    assert len(parts) == len(asked)
+    for i, ((forest, rows), part) in enumerate(zip(asked, parts, strict=True)):
+        *lines, classes = part.splitlines()
+        assert lines == expected(forest, rows), i
+        assert json.loads(classes) == forest.classes, i
+
+
 @needs_mpy_cross
 @needs_micropython
 def test_the_module_votes_as_the_forest_does_in_micropython(tmp_path: Path) -> None:
-    asked, words = cases(every=2), []
+    asked = cases(every=2)
     for i, (forest, rows) in enumerate(asked):
-        kind = rows[0].typecode
-        write(tmp_path, f"m{i}", forest, kind)
-        (tmp_path / f"m{i}.rows").write_bytes(b"".join(row.tobytes() for row in rows))
-        words.append(f"m{i},{kind},{forest.n_features},{forest.n_votes}")
-    parts = output(run_micropython(ASK, tmp_path, "512k", words)).split("end\n")[:-1]
-    assert len(parts) == len(asked)
-    for (forest, rows), part in zip(asked, parts, strict=True):
-        assert part.splitlines() == expected(forest, rows)
+        write(tmp_path, f"m{i}", forest, rows[0].typecode)
+    check_in_micropython(tmp_path, asked, "512k")
+
+
+@needs_micropython
+def test_the_module_votes_as_the_forests_of_all_exports_do(
+    tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    """As text, which MicroPython compiles itself."""
+    asked = encoded_cases()
+    for i, (forest, _) in enumerate(asked):
+        (tmp_path / f"m{i}.py").write_text(to_micropython(forest), encoding="utf-8")
+    check_in_micropython(tmp_path, asked, "128k")
+    figure(all_equal())
 
 
 COUNT = """

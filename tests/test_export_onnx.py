@@ -1,7 +1,6 @@
 """ONNX models say what the forest says, bit for bit, in every runtime; and they can be read back.
 
-A case is a small forest that was trained on made-up data, rows that are hard for it (on thresholds,
-one float32 beside, missing, infinite, unknown categories), and what the pure forest says of them.
+The forests and their rows are those of tests/forests.py, which C and MicroPython are asked about too.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ import base64
 import json
 import random
 import shutil
+import zlib
 from array import array
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from forests import FORESTS, KINDS, Case, all_equal, answers_of, cases
 from onnx.reference import ReferenceEvaluator
 from runtimes import (
     ROOT,
@@ -33,143 +33,12 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import core_pure, engine, merge, train
+from edgeforest import core_pure, engine, train
 from edgeforest.core_pure import EQUAL, FEATURE, LEAF
+from edgeforest.export import onnx_model
 from edgeforest.export.onnx_model import from_onnx, to_onnx
 
-FORESTS = 240
 NAN = float("nan")
-INF = float("inf")
-KINDS = ("random-forest", "extra-trees", "random-patches")
-WORDS = ["ant", "bee", "cat", "Dächse", "", "fox\n", "gnu"]
-LABELS: dict[str, Any] = {
-    "text": lambda k: f"klass {k} ä",
-    "whole": lambda k: 7 * k - 3,
-    "float": lambda k: k + 0.1,
-    "bool": lambda k: k > 0,
-}
-COLUMNS: dict[str, Any] = {
-    "normal": lambda r: r.gauss(0, 1),
-    "few": lambda r: float(r.randrange(-3, 4)),
-    "zeros": lambda r: r.choice([0.0, -0.0, 1.0, -1.0]),
-    "neighbours": lambda r: 1.0 + r.randrange(4) * 2.0**-23,
-    "tiny": lambda r: r.randrange(-2, 5) * 2.0**-149,
-    "huge": lambda r: r.uniform(-3.4e38, 3.4e38),
-    "word": lambda r: r.choice(WORDS[:-1]),
-    "number": lambda r: r.choice([3, 5, 40, 1000]),
-    "part": lambda r: r.choice([0.5, 0.1, -7.25]),
-    "long": lambda r: r.choice([16777217, -5, 10**15]),
-    "flag": lambda r: r.choice([True, False]),
-    "many": lambda r: f"c{r.randrange(60):02d}",
-}
-UNKNOWN = {"word": "gnu", "number": 4, "part": 0.25, "long": 0, "flag": 2, "many": "d"}
-
-
-@dataclass
-class Case:
-    forest: Any
-    rows: list[list[Any]]
-    operator: Any
-    inputs: Any
-
-
-@cache
-def cases() -> list[Case]:
-    """All cases; those of the new operator are a third of them, those with columns another."""
-    return [make_case(n) for n in range(FORESTS)]
-
-
-def make_case(n: int) -> Case:
-    r = random.Random(n)
-    forest, columns = make_forest(n, r)
-    if n % 7 == 1:  # a code that equals nothing, as joining may leave it
-        equal = [i for i, f in enumerate(forest.feature) if f != LEAF and f & EQUAL]
-        for i in equal[:1]:
-            forest.threshold[i] = 0.0
-        forest.prepare()
-    rows = [hard_row(forest, columns, r) for _ in range(32)]
-    return Case(forest, rows, "v5" if n % 3 == 2 else "classic", ("tensor", "columns")[n // 3 % 2])
-
-
-def make_forest(n: int, r: random.Random) -> tuple[Any, list[str]]:
-    """A forest of its own kind for each number, and the kinds of its features."""
-    numbers, categories = list(COLUMNS)[:6], list(COLUMNS)[6:]
-    only = n >= 200  # chains of questions about one category, which runtimes like to fold
-    columns = [r.choice(numbers) for _ in range(0 if only else r.randrange(1, 5))]
-    columns += [r.choice(categories) for _ in range(r.randrange(1, 3) if only else n % 4)]
-    r.shuffle(columns)
-    rows = make_rows(columns, 120, r, missing=0.15 if n % 2 else 0.0)
-    options: dict[str, Any] = {
-        "kind": KINDS[n % 3],
-        "n_trees": r.randrange(1, 7),
-        "max_depth": 8 if only else (0, 1, 2, 4, 8)[n % 5],
-        "min_samples_leaf": 1,
-        "categorical": [f for f, kind in enumerate(columns) if kind in categories],
-        "names": [f"{kind} {f}" for f, kind in enumerate(columns)],
-        "seed": n,
-    }
-    if n % 5 == 3:
-        y = [r.gauss(0, 100) if n % 10 < 5 else r.uniform(1e-30, 1e30) for _ in rows]
-        return train(rows, y, criterion="mse", **options), columns
-    classes = r.choice([1, 2, 2, 2, 3, 4, 10, 30])
-    label = LABELS[list(LABELS)[n % 4]]
-    y = [label(k) for k in noisy_places(rows, classes, r)]
-    if n % 9 == 0:  # joined of forests that know other classes and categories
-        parts = [(rows[i::2], [f"{v} {i}" if n % 2 else v for v in y[i::2]]) for i in (0, 1)]
-        return merge([train(X, t, **options) for X, t in parts], weights=[1, 3]), columns
-    return train(rows, y, **options), columns
-
-
-def make_rows(columns: list[str], count: int, r: random.Random, missing: float) -> list[Any]:
-    def value(kind: str) -> Any:
-        return None if r.random() < missing else COLUMNS[kind](r)
-
-    return [[value(kind) for kind in columns] for _ in range(count)]
-
-
-def noisy_places(rows: list[Any], classes: int, r: random.Random) -> list[int]:
-    """Classes that depend on the rows, so that there is something to learn, and maybe on chance."""
-    share = r.choice([0.7, 1.0])
-    ordered = sorted(range(len(rows)), key=lambda i: repr(rows[i]))
-    places = [0] * len(rows)
-    for rank, i in enumerate(ordered):
-        places[i] = rank * classes // len(rows) if r.random() < share else r.randrange(classes)
-    return places
-
-
-def hard_row(forest: Any, columns: list[str], r: random.Random) -> list[Any]:
-    """A row that sits where trees decide."""
-    cuts: dict[int, list[float]] = {}
-    for f, t in zip(forest.feature, forest.threshold, strict=True):
-        if f != LEAF and not f & EQUAL:
-            cuts.setdefault(f & FEATURE, []).append(t)
-    row = []
-    for f, kind in enumerate(columns):
-        if r.random() < 0.1:
-            row.append(None)
-        elif kind in UNKNOWN:
-            row.append(UNKNOWN[kind] if r.random() < 0.2 else COLUMNS[kind](r))
-        elif r.random() < 0.1:
-            row.append(r.choice([INF, -INF, 0.0, -0.0, 3.4028234663852886e38]))
-        else:
-            cut = np.float32(r.choice(cuts.get(f, [0.0])))
-            with np.errstate(over="ignore"):
-                beside = [
-                    cut,
-                    np.nextafter(cut, np.float32(INF)),
-                    np.nextafter(cut, -np.float32(INF)),
-                ]
-            row.append(float(r.choice(beside)))
-    return row
-
-
-def answers_of(forest: Any, rows: list[Any]) -> dict[str, Any]:
-    """What the pure forest says, as the model's outputs should be."""
-    forest = core_pure.load(forest.to_json())
-    if forest.regression:
-        return {"value": np.array(forest.predict(rows), np.float32).reshape(-1, 1)}
-    shares = np.array(forest.predict_proba(rows), np.float32)
-    return {"label": forest.predict(rows), "probabilities": shares}
 
 
 def feeds_of(case: Case) -> dict[str, Any]:
@@ -254,20 +123,35 @@ def summed_votes(forest: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("name", engine.present())
-def test_engines_say_the_same(name):
+def test_engines_say_the_same(name, figure):
     """The oracle of this file is the pure forest; the others agree with it."""
     kind = engine.pick(name).Forest
-    for case in cases()[::4]:
+    for case in cases():
         forest = core_pure.load(case.forest.to_json(), kind)
-        expected = answers_of(forest, case.rows)
-        if forest.regression:
-            assert forest.predict(case.rows) == expected["value"].ravel().tolist()
-        else:
-            assert forest.predict(case.rows) == expected["label"]
+        assert type(forest) is kind
+        oracle = core_pure.load(case.forest.to_json())
+        assert forest.predict(case.rows) == oracle.predict(case.rows)
+        if not forest.regression:
+            assert forest.predict_proba(case.rows) == oracle.predict_proba(case.rows)
+        check(case, votes_as_answers(forest, case.rows))
+    figure(all_equal())
 
 
-def test_onnxruntime_says_the_same():
+def votes_as_answers(forest: Any, rows: list[Any]) -> dict[str, Any]:
+    """The answers that the votes of `predict_into` stand for; C and MicroPython give such votes."""
+    votes = [[0] * forest.n_votes for _ in rows]
+    encoded = map(forest.encode, rows)
+    best = [forest.predict_into(row, out) for row, out in zip(encoded, votes, strict=True)]
+    if forest.regression:
+        return {"value": np.array([[forest.value(out[0])] for out in votes], np.float32)}
+    sums = np.maximum(1, np.sum(votes, 1, keepdims=True)).astype(np.float32)
+    shares = np.array(votes, np.float32) / sums
+    return {"label": [forest.classes[k] for k in best], "probabilities": shares}
+
+
+def test_onnxruntime_says_the_same(figure):
     check_all([in_onnxruntime(m, feeds_of(c)) for m, c in zip(models(), cases(), strict=True)])
+    figure(all_equal())
 
 
 def test_one_row_at_a_time_says_the_same():
@@ -289,8 +173,8 @@ def test_many_trees_and_many_rows_say_the_same():
             check(case, in_onnxruntime(to_onnx(forest, operator=operator), feeds_of(case)))
 
 
-def test_onnx_reference_says_the_same():
-    asked = 0
+def test_onnx_reference_says_the_same(figure):
+    asked = []
     for model, case in zip(models(), cases(), strict=True):
         if "missing_value_tracks" not in str(model.graph.node):
             # Left out, it means that NaN goes right; the reference stops with an error there.
@@ -300,8 +184,9 @@ def test_onnx_reference_says_the_same():
         outputs = session.run(None, feeds_of(case)) if case.rows else None
         if outputs is not None:
             check(case, dict(zip(session.output_names, outputs, strict=True)))
-            asked += len(case.rows)
-    assert asked > 10 * FORESTS
+            asked.append(case)
+    assert sum(len(case.rows) for case in asked) > 10 * FORESTS
+    figure(all_equal(asked))
 
 
 def packed_cases() -> list[Any]:
@@ -333,18 +218,20 @@ def unpacked(outputs: dict[str, Any]) -> dict[str, Any]:
 
 
 @needs_onnx_web
-def test_onnxruntime_web_in_node_says_the_same(tmp_path):
+def test_onnxruntime_web_in_node_says_the_same(tmp_path, figure):
     check_all([unpacked(o) for o in run_onnx(find_onnx_web(), packed_cases(), tmp_path)])
+    figure(all_equal())
 
 
 @needs_onnx_node
-def test_onnxruntime_node_says_the_same(tmp_path):
+def test_onnxruntime_node_says_the_same(tmp_path, figure):
     check_all([unpacked(o) for o in run_onnx(find_onnx_node(), packed_cases(), tmp_path)])
+    figure(all_equal())
 
 
 @needs_browser
 @needs_onnx_web
-def test_onnxruntime_web_in_a_browser_says_the_same(tmp_path):
+def test_onnxruntime_web_in_a_browser_says_the_same(tmp_path, figure):
     web = ROOT / ".runtimes" / "onnxruntime-web"
     for file in [
         *(web / "node_modules" / "onnxruntime-web" / "dist").iterdir(),
@@ -368,6 +255,7 @@ def test_onnxruntime_web_in_a_browser_says_the_same(tmp_path):
     finally:
         browser.close()
     check_all([unpacked(o) for o in json.loads(found)])
+    figure(all_equal())
 
 
 def test_codes_in_a_tensor_are_taken_as_predict_into_takes_them():
@@ -521,8 +409,8 @@ def test_a_model_is_read_back_to_the_last_byte(operator, inputs):
         assert from_onnx(model.SerializeToString()).to_json() == case.forest.to_json()
 
 
-@pytest.mark.parametrize("operator", ["classic", "v5"])
-def test_leaves_that_share_votes_are_read_back(operator, tmp_path):
+def sharing_forest() -> Any:
+    """A forest of which leaves that vote alike have one place in the votes."""
     forest = small_forest()
     leaves = [i for i, f in enumerate(forest.feature) if f == LEAF]
     width = forest.n_votes
@@ -533,6 +421,12 @@ def test_leaves_that_share_votes_are_read_back(operator, tmp_path):
         forest.right[i] = shared.setdefault(key, len(shared))
     forest.votes = array("H", [v for votes in shared for v in votes])
     assert len(shared) < len(leaves)
+    return forest
+
+
+@pytest.mark.parametrize("operator", ["classic", "v5"])
+def test_leaves_that_share_votes_are_read_back(operator, tmp_path):
+    forest = sharing_forest()
     path = tmp_path / "model.onnx"
     onnx.save(to_onnx(forest, operator=operator), path)
     assert from_onnx(path).to_json() == from_onnx(str(path)).to_json() == forest.to_json()
@@ -665,6 +559,88 @@ def set_entry(model: onnx.ModelProto, key: str, value: str) -> None:
             entry.value = value
 
 
+STRANGE: list[Any] = [
+    *(
+        None,
+        True,
+        False,
+        -1,
+        0,
+        2,
+        255,
+        65536,
+        2**31,
+        2**64,
+        1e308,
+        -0.0,
+        "",
+        "AAAA",
+        "gini",
+        "mse",
+    ),
+    *([], {}, [None], [[]], [0] * 9, ["a"] * 300, {"a": [1]}, "A" * 5000, [["a", "a"]] * 3),
+]
+LETTERS = '0123456789-+.eE[]{}",:/=ABCabc\\ nulltruefalseä\0'
+
+
+def spoiled(text: str, r: random.Random) -> str:
+    """Metadata with a few letters of it changed, or, if it is an object, a few of its values."""
+    if text.startswith("{") and r.random() < 0.5:
+        head = json.loads(text)
+        for key in r.sample(sorted(head), r.choice([1, 1, 2])):
+            values = head[key]
+            if isinstance(values, list) and values and r.random() < 0.5:
+                values[r.randrange(len(values))] = r.choice(STRANGE)
+            else:
+                head[key] = r.choice(STRANGE)
+        return json.dumps(head, separators=(",", ":"), ensure_ascii=False)
+    for _ in range(r.choice([1, 1, 2, 5])):
+        i = r.randrange(len(text) + 1)
+        other = "".join(r.choices(LETTERS, k=r.choice([0, 1, 1, 6])))
+        text = text[:i] + other + text[i + r.choice([0, 1, 1, 9]) :]
+    return text
+
+
+def reseal(model: onnx.ModelProto) -> None:
+    """Give the model the checksum that fits its metadata, where it can still be told."""
+    (trees,) = (n for n in model.graph.node if n.op_type in onnx_model.OPERATORS)
+    try:
+        body, _, _ = onnx_model._rebuild(
+            model, onnx_model._attributes(trees), entries(model)
+        ).rpartition(',"crc32":"')
+    except Exception:
+        return
+    text = entries(model)["edgeforest"].rpartition(',"crc32":"')[0]
+    set_entry(model, "edgeforest", f'{text},"crc32":"{zlib.crc32(body.encode()):08x}"}}')
+
+
+@pytest.mark.parametrize("operator", ["classic", "v5"])
+def test_metadata_of_all_sorts_is_refused_with_a_sentence_or_harmless(operator, figure):
+    """Under a checksum that fits, or else that alone would refuse it; thousands of them."""
+    r = random.Random(6)
+    whole = to_onnx(sharing_forest(), operator=operator)
+    assert len(entries(whole)) == 3
+    refused: dict[str, int] = {}
+    for _ in range(1500):
+        model = onnx.ModelProto()
+        model.CopyFrom(whole)
+        entry = model.metadata_props[r.choice([0, 0, 0, 1, 2])]
+        entry.value = spoiled(entry.value, r)
+        reseal(model)
+        try:
+            forest = from_onnx(model)
+        except ValueError as error:
+            refused[str(error)] = refused.get(str(error), 0) + 1
+        else:  # what the trees say is the same
+            row = array("f", [0.0] * forest.n_features)
+            assert 0 <= forest.predict_into(row, [0] * forest.n_votes) < forest.n_votes
+            assert forest.feature == sharing_forest().feature
+    figure(f"{sum(refused.values())} of 1500 refused, in {len(refused)} different sentences")
+    assert all(len(sentence) > 15 for sentence in refused)
+    assert 500 < sum(refused.values()) < 1500
+    assert not any("checksum" in sentence for sentence in refused)  # it was not that alone
+
+
 # ---- skl2onnx ----------------------------------------------------------------------------------
 
 skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is missing: pip install .[test]")
@@ -694,15 +670,41 @@ def scaled(model: Any, classes: int = 3, dtype: Any = np.float32) -> tuple[Any, 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_skl2onnx_converts_a_pipeline(kind):
-    pipeline, X = scaled(kind(8, random_state=0))
-    options = {"zipmap": False} if hasattr(pipeline, "predict_proba") else None
-    found = in_onnxruntime(skl2onnx.to_onnx(pipeline, X[:1], options=options), {"X": X})
+    check_converted(*scaled(kind(8, random_state=0)))
+
+
+def check_converted(model: Any, X: Any) -> None:
+    """Whether the model that skl2onnx makes says what the estimator or pipeline says."""
+    options = {"zipmap": False} if hasattr(model, "predict_proba") else None
+    found = in_onnxruntime(skl2onnx.to_onnx(model, X[:1], options=options), {"X": X})
     if options:
-        assert found["label"].tolist() == pipeline.predict(X).tolist()
-        shares = pipeline.predict_proba(X).astype(np.float32)
+        assert found["label"].tolist() == model.predict(X).tolist()
+        shares = model.predict_proba(X).astype(np.float32)
         assert found["probabilities"].tobytes() == shares.tobytes()
     else:
-        assert found["variable"].ravel().tolist() == pipeline.predict(X).tolist()
+        assert found["variable"].ravel().tolist() == model.predict(X).tolist()
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_skl2onnx_converts_what_learned_row_by_row(kind, fitted):
+    """The forest of `partial_fit`, from nothing and after `fit`, as it is after every batch."""
+    import edgeforest.export.skl2onnx_converter  # noqa: F401
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(900, 3)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = (np.nan_to_num(X[:, 0]) > 0) + 2 * (np.nan_to_num(X[:, 1]) > 0.5)
+    model = kind(4, random_state=0)
+    if fitted:
+        model.fit(X[:300], y[:300])
+    forests = []
+    for batch in np.split(np.arange(900), 3):
+        model.partial_fit(X[batch], y[batch])
+        forests.append(model.forest_.to_json())
+        check_converted(model, X)
+        assert from_onnx(to_onnx(model)).to_json() == onnx_model.tidy(model).to_json()
+    assert len(set(forests)) == 3  # it did learn
 
 
 @pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [3, 70], [2.0, 5.0]])

@@ -389,6 +389,7 @@ def test_the_kernel_has_the_same_constants():
         "PRIOR",
         "EVERY",
         "MANY",
+        "CLEARLY",
         "FIRST",
         "TRIES",
         "UNIT",

@@ -9,6 +9,7 @@
 #define EVERY 200
 #define MANY 4096
 #define TRIES 8
+#define CLEARLY 4
 #define FIRST 64
 #define UNIT 512
 #define LONG 1021
@@ -31,7 +32,7 @@ struct ef_sapling {
     uint16_t *slot, *wait, *head, *tail, *next, *leaf, *features;
     uint32_t *missed, *votes;
     double *importance;
-    int64_t wrong;
+    int32_t better, worse; /* rows since the last contest about which the challenger was less, more wrong */
     int32_t n_nodes;
     uint32_t shift;
 };
@@ -563,7 +564,7 @@ static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
         if (tree->nodes[node].feature == EF_LEAF && tree->slot[node] != NONE)
             release(g, tree, node);
     tree->n_nodes = 0;
-    tree->wrong = 0;
+    tree->better = tree->worse = 0;
     add_leaf(tree, 0);
     memset(tree->votes, 0, votes_of(p) * sizeof *tree->votes);
     tree->shift = ef_rng_below(&g->rng, LONG);
@@ -597,17 +598,22 @@ static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
 static void contest(ef_grove *g)
 {
     const ef_plan *p = &g->plan;
-    int32_t last = p->n_trees, worst = 0;
-    for (int32_t t = 1; t < last; t++)
-        if (g->trees[g->order[t]].wrong > g->trees[g->order[worst]].wrong)
+    int32_t last = p->n_trees, worst = 0, lead = 0, rows = 0;
+    for (int32_t t = 0; t < last; t++) {
+        const ef_sapling *tree = g->trees + g->order[t];
+        if (t == 0 || tree->better - tree->worse > lead) {
             worst = t;
-    if (g->trees[g->order[last]].wrong < g->trees[g->order[worst]].wrong) {
+            lead = tree->better - tree->worse;
+            rows = tree->better + tree->worse;
+        }
+    }
+    if (lead > 0 && lead * lead > CLEARLY * rows) {
         uint16_t other = g->order[worst];
         g->order[worst] = g->order[last];
         g->order[last] = other;
     }
     for (int32_t t = 0; t <= last; t++)
-        g->trees[t].wrong = 0;
+        g->trees[t].better = g->trees[t].worse = 0;
     g->half ^= 1;
     reset(g, g->trees + g->order[last], (g->seen < p->window ? g->seen : p->window) >> g->half);
 }
@@ -623,9 +629,13 @@ static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
         uint32_t miss = ask(g, tree, leaf, label, t < p->n_trees ? g->out : NULL);
         g->leaves[t] = (uint16_t)leaf;
         g->misses[t] = miss;
-        tree->wrong += miss;
         if (tree->missed[leaf] < MOST)
             tree->missed[leaf] += p->width ? miss : miss >> 8;
+    }
+    for (int32_t t = 0; t < p->n_trees; t++) {
+        ef_sapling *tree = g->trees + g->order[t];
+        tree->better += g->misses[p->n_trees] < g->misses[t];
+        tree->worse += g->misses[p->n_trees] > g->misses[t];
     }
     uint16_t place = keep(g, row, label);
     uint32_t number = (uint32_t)(g->seen++ % LONG);
