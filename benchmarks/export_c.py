@@ -25,6 +25,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +113,16 @@ def sample_log(whole: bool) -> tuple[str, np.ndarray, np.ndarray, np.ndarray, np
     return about, X[~test], y[~test], X[test], y[test], "i2" if whole else "f4"
 
 
+def grow(X: np.ndarray, y: np.ndarray) -> tuple[RandomForestClassifier, RandomForestClassifier]:
+    """scikit-learn's forest, and the same for rows that are doubled."""
+    options = {"n_estimators": 20, "max_depth": 8, "random_state": 0, "n_jobs": -1}
+    model = RandomForestClassifier(**options).fit(X, y)
+    doubled = RandomForestClassifier(**options).fit(2 * X.astype(np.float32), y)
+    for one, two in zip(model.estimators_, doubled.estimators_, strict=True):
+        assert (one.tree_.feature == two.tree_.feature).all()  # the same trees
+    return model, doubled
+
+
 def winners_only(forest):
     """The same trees whose leaves vote for their winner alone."""
     hard = copy(forest)
@@ -153,6 +165,20 @@ def contenders(model, doubled, X: np.ndarray, kind: str) -> list[Code]:
     return codes
 
 
+@contextmanager
+def workshop(code: Code) -> Iterator[tuple[Path, list[str]]]:
+    """A folder with someone's C in it, and what the compiler must be told."""
+    include = []
+    if code.who.startswith("emlearn"):
+        import emlearn
+
+        include = [f"-I{Path(emlearn.__file__).parent}"]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "code.h").write_text(code.text, encoding="utf-8")
+        yield folder, include
+
+
 def fill(template: str, code: Code, classes: int) -> str:
     """The program around someone's C."""
     kind = C_TYPES[code.X.dtype.str[1:]]
@@ -174,13 +200,19 @@ def compiles(command: list[str], folder: Path) -> bool:
             raise
 
 
-def flash(code: Code, classes: int, folder: Path, include: list[str]) -> dict[str, str]:
-    """Bytes on each board that there is a compiler for."""
+def present() -> list[str]:
+    """The boards that there is a compiler for."""
+    return [board for board, command in BOARDS.items() if shutil.which(command[0])]
+
+
+def flash(
+    code: Code, classes: int, folder: Path, include: list[str], boards: list[str]
+) -> dict[str, str]:
+    """Bytes on each board."""
     found = {}
     (folder / "alone.c").write_text(fill(ALONE, code, classes))
-    for board, (compiler, *flags) in BOARDS.items():
-        if not shutil.which(compiler):
-            continue
+    for board in boards:
+        compiler, *flags = BOARDS[board]
         command = [compiler, *flags, "-Os", *include, "-c", "alone.c", "-o", "alone.o"]
         if not compiles(command, folder):
             found[board] = "no"
@@ -192,39 +224,42 @@ def flash(code: Code, classes: int, folder: Path, include: list[str]) -> dict[st
     return found
 
 
-def instructions(
-    code: Code, classes: int, folder: Path, include: list[str], level: str
-) -> tuple[float, np.ndarray]:
-    """Instructions per row, and the classes that it said."""
+def run(
+    code: Code, classes: int, folder: Path, include: list[str], level: str, *under: str
+) -> tuple[np.ndarray, str]:
+    """The classes that it says of each row, and what the tool says that it runs under."""
     (folder / "main.c").write_text(fill(MAIN, code, classes))
     (folder / "rows.bin").write_bytes(np.ascontiguousarray(code.X).tobytes())
     compiled = ["gcc", level, "-g", *include, "main.c", "-lm", "-o", "main"]
     subprocess.run(compiled, cwd=folder, check=True, capture_output=True)
+    done = subprocess.run(
+        [*under, "./main"], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return np.array(done.stdout.split(), int), done.stderr
+
+
+def instructions(
+    code: Code, classes: int, folder: Path, include: list[str], level: str
+) -> tuple[float, np.ndarray]:
+    """Instructions per row, and the classes that it said."""
     counted = [
         "valgrind",
         "--tool=callgrind",
         "--callgrind-out-file=counted",
         "--toggle-collect=ask",
     ]
-    done = subprocess.run(
-        [*counted, "./main"], cwd=folder, check=True, capture_output=True, text=True
-    )
-    total = int(re.search(r"Collected : (\d+)", done.stderr)[1])
-    return total / len(code.X), np.array(done.stdout.split(), int)
+    said, told = run(code, classes, folder, include, level, *counted)
+    return int(re.search(r"Collected : (\d+)", told)[1]) / len(code.X), said
 
 
 def race(table, rows: int) -> None:
     about, X, y, X_test, y_test, kind = table
     X_test, y_test = X_test[:rows], y_test[:rows]
-    options = {"n_estimators": 20, "max_depth": 8, "random_state": 0, "n_jobs": -1}
-    model = RandomForestClassifier(**options).fit(X, y)
-    doubled = RandomForestClassifier(**options).fit(2 * X.astype(np.float32), y)
-    for one, two in zip(model.estimators_, doubled.estimators_, strict=True):
-        assert (one.tree_.feature == two.tree_.feature).all()  # the same trees
+    model, doubled = grow(X, y)
     truth = model.predict(X_test)
     splits = sum(int((e.tree_.children_left >= 0).sum()) for e in model.estimators_)
     print(f"\n{about}: {splits:,} splits, {len(X_test)} rows\n")
-    boards = [board for board, command in BOARDS.items() if shutil.which(command[0])]
+    boards = present()
     heads = [
         "",
         "votes",
@@ -238,15 +273,8 @@ def race(table, rows: int) -> None:
     classes = len(model.classes_)
     results = []
     for code in contenders(model, doubled, X_test, kind):
-        include = []
-        if code.who.startswith("emlearn"):
-            import emlearn
-
-            include = [f"-I{Path(emlearn.__file__).parent}"]
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = Path(temporary)
-            (folder / "code.h").write_text(code.text, encoding="utf-8")
-            sizes = flash(code, classes, folder, include)
+        with workshop(code) as (folder, include):
+            sizes = flash(code, classes, folder, include, boards)
             counts = [instructions(code, classes, folder, include, o) for o in ("-O2", "-Os")]
         said = counts[0][1]
         assert (said == counts[1][1]).all()

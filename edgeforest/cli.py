@@ -1,4 +1,4 @@
-"""The command line: train a forest from a log, predict with it, look into it.
+"""The command line: train a forest from a log, predict with it, look into it, export it.
 
 Exit codes: 0 done, 2 something is wrong with what was given (one sentence on stderr says what),
 130 stopped by Ctrl-C (a forest in training is kept all the same), 141 nobody read the output on.
@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from importlib import import_module
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
@@ -679,6 +681,7 @@ def for_shell(sentence: str) -> str:
             r"--class-weight \1es, but the target is a number",
         ),
         (r"give a budget of at least (\d+) bytes", r"give --bytes \1"),
+        (r"\b(?:sign|write) it with edgeforest\.export\.sign\b", "export it with --sign"),
     ):
         sentence = re.sub(pattern, words, sentence)
     return sentence
@@ -713,18 +716,25 @@ def predict_command(args: argparse.Namespace) -> int:
         if args.out is None:
             predict(forest, source, sys.stdout, args.proba, args.target)
             return 0
-        part = args.out + ".part"
-        try:
-            with open(part, "w", encoding="utf-8", newline="") as stream:
-                rows = predict(forest, source, stream, args.proba, args.target)
-            os.replace(part, args.out)
-        except OSError as error:
-            raise Problem(f"cannot write {args.out}: {reason(error)}") from None
-        finally:
-            if os.path.exists(part):
-                os.remove(part)
+        with replaced(args.out) as stream:
+            rows = predict(forest, source, stream, args.proba, args.target)
         say("saved", f"{args.out}, {count(rows, 'prediction')}", wrap=False)
     return 0
+
+
+@contextmanager
+def replaced(path: str) -> Iterator[TextIO]:
+    """What is written becomes the file only when it is complete."""
+    part = path + ".part"
+    try:
+        with open(part, "w", encoding="utf-8", newline="") as stream:
+            yield stream
+        os.replace(part, path)
+    except OSError as error:
+        raise Problem(f"cannot write {path}: {reason(error)}") from None
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
 
 
 def predict(forest: Any, source: Source, stream: TextIO, proba: bool, target: str | None) -> int:
@@ -899,6 +909,131 @@ def merge_command(args: argparse.Namespace) -> int:
     say("forest", shape(joined) + (f" ({count(left_out, 'tree')} left out)" if left_out else ""))
     say("predicts", predicts(joined))
     save(joined, args.out)
+    return 0
+
+
+WRITTEN_FOR = {  # the options of export that some formats have, and which
+    "operator": (".onnx",),
+    "inputs": (".onnx",),
+    "rows": (".h", ".py"),
+    "prefer": (".h",),
+    "sign": (".json",),
+}
+
+
+def export_command(args: argparse.Namespace) -> int:
+    """Write a model in another format, or smaller, or signed."""
+    kept = [args.model] if args.sign is None else [args.model, args.sign]
+    refuse_output(args.out, *kept, option="the file")
+    ending = os.path.splitext(args.out)[1].lower()
+    if ending not in WRITERS:
+        raise Problem(
+            f"the ending of {args.out} must name a format; give a name that ends in .json, .onnx, "
+            ".h (C) or .py (MicroPython)"
+        )
+    for option, endings in WRITTEN_FOR.items():
+        if getattr(args, option) is not None and ending not in endings:
+            raise Problem(
+                f"--{option} is for {' and '.join(endings)}, got {args.out}; leave it out"
+            )
+    if args.levels is not None and not args.shrink:
+        raise Problem("--levels is how far --shrink goes; give both")
+    key = read_key(args.sign)
+    forest = load_model(args.model)
+    say("read", f"{kept_file(args.model)}: {shape(forest)}", wrap=False)
+    try:
+        if args.shrink:
+            forest, report = exporter("shrinking").shrink(forest, levels=args.levels)
+            say("shrunk", str(report))
+        content = WRITERS[ending](forest, args, key)
+    except (ValueError, TypeError) as error:
+        raise Problem(f"{args.model}: {error}") from None
+    with replaced(args.out) as stream:
+        stream.buffer.write(content)
+    more = {".h": f" of C text; call {c_name(args.out)}_predict(row)", ".py": " of Python text"}
+    say("saved", kept_file(args.out, more.get(ending, "")), wrap=False)
+    return 0
+
+
+def exporter(module: str) -> Any:
+    """A module of `edgeforest.export`: the other commands start without it."""
+    return import_module(f"edgeforest.export.{module}")
+
+
+def json_of(forest: Any, args: argparse.Namespace, key: bytes | None) -> bytes:
+    """The text of a model file, signed if there is a key."""
+    text: str = forest.to_json()
+    if key is not None:
+        text = exporter("signing").sign(text, key)
+        say("signed", f"with the key in {args.sign}", wrap=False)
+    return text.encode() + b"\n"
+
+
+def onnx_of(forest: Any, args: argparse.Namespace, key: bytes | None) -> bytes:
+    """The bytes of an ONNX file."""
+    try:
+        to_onnx = exporter("onnx_model").to_onnx
+    except ImportError as error:
+        raise Problem(
+            f"ONNX needs the package {error.name}, which is not installed; "
+            "pip install 'edgeforest[onnx]'"
+        ) from None
+    model = to_onnx(forest, operator=args.operator or "classic", inputs=args.inputs or "tensor")
+    return bytes(model.SerializeToString())
+
+
+def c_of(forest: Any, args: argparse.Namespace, key: bytes | None) -> bytes:
+    """The text of a C header."""
+    options = {"rows": args.rows or "float32", "prefer": args.prefer or "size"}
+    text: str = exporter("c_header").to_c(forest, c_name(args.out), **options)
+    return text.encode()
+
+
+def micropython_of(forest: Any, args: argparse.Namespace, key: bytes | None) -> bytes:
+    """The text of a MicroPython module."""
+    text: str = exporter("micropython_module").to_micropython(forest, rows=args.rows or "float32")
+    return text.encode()
+
+
+WRITERS = {".json": json_of, ".onnx": onnx_of, ".h": c_of, ".py": micropython_of}
+
+
+def c_name(path: str) -> str:
+    """What the functions in a header begin with: the name of the file, as C takes it."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    name = re.sub(r"\W", "_", stem, flags=re.ASCII)
+    return name if name[0].isalpha() else f"model_{name}"
+
+
+def read_key(path: str | None) -> bytes | None:
+    """All bytes of a file with a key."""
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as stream:
+            key = stream.read()
+    except OSError as error:
+        raise Problem(f"cannot read {path}: {reason(error)}") from None
+    if len(key) < 16:
+        raise Problem(f"a key has at least 16 bytes, {path} has {len(key)}; make a longer one")
+    return key
+
+
+def verify_command(args: argparse.Namespace) -> int:
+    """Say whether a model is what was signed."""
+    key = read_key(args.key)
+    forest = load_model(args.model)  # says what is wrong with a file that is no model
+    try:
+        exporter("signing").verify(Path(args.model), key)
+    except OSError as error:
+        raise Problem(f"cannot read {args.model}: {reason(error)}") from None
+    except ValueError as error:
+        raise Problem(f"{args.model}: {error}") from None
+    say("model", f"{kept_file(args.model)}: {shape(forest)}", wrap=False)
+    if key is None:
+        say("verified", "its SHA-256 fits; who wrote it is not known, give --key to check that")
+    else:
+        say("verified", f"it was signed with the key in {args.key}", wrap=False)
     return 0
 
 
@@ -1100,6 +1235,7 @@ examples:
   edgeforest predict model.json new.csv --out predictions.csv
   edgeforest inspect model.json
   edgeforest merge kitchen.json cellar.json --out house.json
+  edgeforest export model.json model.onnx
   edgeforest engines
 """
 
@@ -1124,6 +1260,8 @@ def build_parser() -> argparse.ArgumentParser:
     add_predict(commands)
     add_inspect(commands)
     add_merge(commands)
+    add_export(commands)
+    add_verify(commands)
     add_demo(commands)
     add_command(
         commands,
@@ -1377,6 +1515,78 @@ def add_merge(commands: Any) -> None:
     limits.add_argument("--max-trees", type=amount, metavar="N", help="at most N trees")
     limits.add_argument(
         "--max-bytes", type=amount, metavar="N", help="a file of at most N bytes, such as 64k"
+    )
+
+
+def add_export(commands: Any) -> None:
+    """The command `export`."""
+    parser = add_command(
+        commands,
+        "export",
+        export_command,
+        "write a model for ONNX, C or MicroPython, or a smaller or signed one",
+        "The ending names the format: .onnx, .h (a C header), .py (a MicroPython module) or .json "
+        "(a model as train writes it). All of them predict the same.",
+    )
+    parser.add_argument("model", help="a model that train wrote")
+    parser.add_argument("out", help="the file to write: .onnx, .h, .py or .json")
+    parser.add_argument(
+        "--shrink",
+        action="store_true",
+        help="leave out what is not needed; no prediction changes",
+    )
+    parser.add_argument(
+        "--levels",
+        type=whole_number(1, 65535),
+        metavar="N",
+        help="with --shrink: N votes a leaf at most, such as 255; smaller, and the model may then "
+        "predict a little differently: predict --target tells",
+    )
+    onnx = parser.add_argument_group("ONNX")
+    onnx.add_argument(
+        "--operator",
+        choices=("classic", "v5"),
+        help="classic runs everywhere (default); v5 is smaller, for onnxruntime 1.21 and up",
+    )
+    onnx.add_argument(
+        "--inputs",
+        choices=("tensor", "columns"),
+        help="one table of numbers (default), or an input for each feature, under its name",
+    )
+    code = parser.add_argument_group("C and MicroPython")
+    code.add_argument(
+        "--rows",
+        choices=("float32", "int16", "uint8"),
+        help="the type of a row's values (default float32); whole numbers need no floats",
+    )
+    code.add_argument(
+        "--prefer",
+        choices=("size", "speed"),
+        help="C: tables in little flash (default), or branches that take fewer instructions",
+    )
+    signing = parser.add_argument_group("JSON")
+    signing.add_argument(
+        "--sign",
+        metavar="KEYFILE",
+        help="sign the model with the bytes of this file, at least 16 and best random ones; "
+        "verify checks it",
+    )
+
+
+def add_verify(commands: Any) -> None:
+    """The command `verify`."""
+    parser = add_command(
+        commands,
+        "verify",
+        verify_command,
+        "say whether a model is the one that was signed",
+        "It ends with code 0 only then.",
+    )
+    parser.add_argument("model", help="a model that export --sign wrote")
+    parser.add_argument(
+        "--key",
+        metavar="FILE",
+        help="the key that it must be signed with; without one, only accidents are found",
     )
 
 

@@ -63,10 +63,10 @@ def shrink(forest: Any, rows: Any = None, *, levels: int | None = None) -> tuple
     """A smaller forest, of a Forest or a fitted estimator, and what became of its size.
 
     Leaves that vote alike share their votes. Tests are left out that cannot go both ways, or lead
-    to the same votes either way; so are nodes and votes that nothing leads to. All that changes no
-    vote of any row. With `levels`, from 1 to 65535, a leaf shares that many votes out, so that more
-    of them are alike: the forest then answers a little differently. Give `rows` to count how many
-    predictions change.
+    to the same votes either way, or add nothing to another of the same number; so are nodes and
+    votes that nothing leads to. All that changes no vote of any row. With `levels`, from 1 to
+    65535, a leaf shares that many votes out, so that more of them are alike: the forest then
+    answers a little differently. Give `rows` to count how many predictions change.
 
     >>> from edgeforest import train
     >>> rows = [[i % 7, i % 5] for i in range(70)]
@@ -139,12 +139,32 @@ class _Subtrees:
             side = sides[node]
             if side != BOTH:
                 found[node] = found[node + 1 if side == ONLY_LEFT else right]
-            elif found[node + 1] == found[right]:
-                found[node] = found[right]
             else:
-                threshold = forest.threshold[node]
-                found[node] = self.number(feature, threshold, found[node + 1], found[right])
+                test = feature, forest.threshold[node]
+                found[node] = self.split(*test, found[node + 1], found[right])
         return found[root]
+
+    def split(self, feature: int, threshold: float, left: int, right: int) -> int:
+        """The number of a subtree that begins with this test, or of a smaller one that votes alike.
+
+        "Is x at most 1, and if so, at most 0?" is one test if both answers no lead to the same.
+        """
+        while left != right:
+            to_left = feature & MISSING_LEFT
+            one, two = self.parts[left], self.parts[right]
+            if self.continues(feature, one) and one[1] < threshold and one[3] == right:
+                feature = one[0] if to_left else feature
+                threshold, left = one[1], one[2]
+            elif self.continues(feature, two) and two[1] > threshold and two[2] == left:
+                feature = feature if to_left else two[0]
+                threshold, right = two[1], two[3]
+            else:
+                return self.number(feature, threshold, left, right)
+        return right
+
+    def continues(self, feature: int, part: tuple[Any, ...]) -> bool:
+        """Whether a subtree begins with a test of the same number; missing values do not matter."""
+        return len(part) > 1 and not feature & EQUAL and not (feature ^ part[0]) & ~MISSING_LEFT
 
     def vote(self, place: int) -> tuple[int, ...]:
         """The votes of a leaf, at the new scale."""

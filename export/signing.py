@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 import os
 import re
 from pathlib import Path
@@ -52,7 +53,7 @@ def sign(source: Source, key: str | bytes | None = None) -> str:
     """
     secret = _secret(key)
     text = _read(source)
-    load(text)  # refuses what is no model
+    load(io.BytesIO(text))  # refuses what is no model
     body = _parts(text)[0]
     seals = b',"sha256":"%s"' % hashlib.sha256(body).hexdigest().encode()
     if secret is not None:
@@ -92,7 +93,7 @@ def load_signed(source: Source, key: str | bytes | None = None) -> Forest:
     """
     text = _read(source)  # once: what is verified is what is loaded
     _verify(text, _secret(key))
-    return load(text)
+    return load(io.BytesIO(text))
 
 
 def _verify(text: bytes, secret: bytes | None) -> None:
@@ -115,7 +116,7 @@ def _parts(text: bytes) -> tuple[bytes, bytes | None, bytes | None]:
     start = max(0, len(text) - _LONGEST)
     found = _SEALS.search(text, start)
     if found is None or found[3] != b"%08x" % crc32(text[: found.start(3) - 10]):
-        load(text)  # says what is wrong with it
+        load(io.BytesIO(text))  # says what is wrong with it
         raise ValueError("the model is damaged inside; train or copy it again")
     return text[: found.start()], found[1], found[2]
 

@@ -189,6 +189,7 @@ def test_random_trees_of_tests_that_repeat_each_other() -> None:
         small, report = shrink(forest, rows)
         assert votes(small, rows) == votes(forest, rows)
         assert small.predict(rows) == forest.predict(rows)
+        assert shrink(small)[0].to_json() == small.to_json()
         shorter += report.nodes_after < report.nodes_before
     assert shorter > 40
 
@@ -235,6 +236,41 @@ def test_tests_that_tell_nothing_are_left_out(nodes: list[tuple[Any, ...]], left
     small, _ = shrink(forest)
     assert len(small.feature) == left
     rows = [[x, y] for x in (-1.0, 0.0, 0.5, 1.0, 2.0, NAN) for y in (-1.0, 0.0, 1.0, NAN)]
+    assert votes(small, rows) == votes(forest, rows)
+
+
+@pytest.mark.parametrize("outer", [0, MISSING_LEFT])
+@pytest.mark.parametrize("inner", [0, MISSING_LEFT])
+@pytest.mark.parametrize(
+    ("low", "high", "left"),
+    [
+        ((1, 9), (9, 1), 3),  # one threshold tells them apart
+        ((9, 1), (1, 9), 5),  # a band in the middle: it takes two
+    ],
+)
+@pytest.mark.parametrize("downwards", [True, False])
+def test_two_tests_of_a_number_become_one(
+    outer: int, inner: int, low: Any, high: Any, left: int, downwards: bool
+) -> None:
+    """x <= 1 with x <= 0 on its left, or x <= 0 with x <= 1 on its right."""
+    ends: tuple[Any, Any] = ((1, 9),), ((9, 1),)
+    if downwards:
+        nodes = [(outer, 1.0, 4), (inner, 0.0, 3), (low,), (high,), ends[1]]
+    else:
+        nodes = [(outer, 0.0, 2), ends[0], (inner, 1.0, 4), (low,), (high,)]
+    forest = grow(nodes)
+    small, _ = shrink(forest)
+    assert len(small.feature) == left
+    rows = [[x, 0.0] for x in (-1.0, 0.0, 0.5, 1.0, 2.0, NAN)]
+    assert votes(small, rows) == votes(forest, rows)
+
+
+def test_steps_of_a_number_become_one_test() -> None:
+    nodes: list[tuple[Any, ...]] = [(0, float(9 - i), 20 - i) for i in range(10)]
+    forest = grow([*nodes, ((1, 9),), *[((9, 1),)] * 10])
+    small, _ = shrink(forest)
+    assert (small.feature.tolist(), small.threshold[0]) == ([0, LEAF, LEAF], 0.0)
+    rows = [[float(x), 0.0] for x in range(-1, 12)]
     assert votes(small, rows) == votes(forest, rows)
 
 
