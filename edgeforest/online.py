@@ -1068,9 +1068,10 @@ class OnlineForest:
         if len(wrong) > RECENT:
             self._judged += len(wrong) - RECENT
             wrong = wrong[-RECENT:]
+        recent = self._recent
         at = self._judged % RECENT
         for v in wrong:
-            self._recent[at] = v
+            recent[at] = v
             at = at + 1 if at + 1 < RECENT else 0
         self._judged += len(wrong)
         return answers
@@ -1299,12 +1300,11 @@ def _flat(rows, m):
 
 def _listed(rows, m):
     """The numbers of rows in lists, if all are finite, without a look at each."""
-    values = array("f")
     try:
         for row in rows:
             if len(row) != m:
                 return None
-            values.extend(array("f", row))
+        values = array("f", [v for row in rows for v in row])
     except (TypeError, ValueError, OverflowError):
         return None
     total = sum(values)
