@@ -908,6 +908,7 @@ class OnlineForest:
 
     def update_batch(self, rows, labels):
         """Learn rows in their order; returns what was predicted for each before it was learned."""
+        rows, labels = _seq(rows), _seq(labels)
         n = len(labels)
         if len(rows) != n:
             raise ValueError(
@@ -1174,7 +1175,7 @@ class OnlineForest:
             "classes": forest.classes,
             "kind": forest.kind,
             "criterion": forest.criterion,
-            "max_leaf_nodes": max(256, 2 * leaves),
+            "max_leaf_nodes": max(256, min(2 * leaves, 32767)),
             "seed": forest.seed,
         }
         given.update(options)
@@ -1284,6 +1285,13 @@ def _revive(kind, forest, state, engine):
     learner._judged = learner._told = state["judged"]
     learner._sum = state["wrong"]
     return learner
+
+
+def _seq(values):
+    """Something that has a length and can be sliced."""
+    if hasattr(values, "to_numpy"):  # a DataFrame or a Series
+        return values.to_numpy()
+    return values if hasattr(values, "__len__") else list(values)
 
 
 def _flat(rows, m):

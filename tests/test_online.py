@@ -1,5 +1,6 @@
 """A forest that learns row by row: engines agree, drift is followed, memory is bounded."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def test_engines_agree_bit_for_bit(kind, criterion):
     assert results[0] == results[1]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=int(os.environ.get("EDGEFOREST_EXAMPLES", "15")), deadline=None)
 @given(st.data())
 def test_engines_agree_on_any_options(data):
     draw = data.draw
@@ -373,6 +374,14 @@ def test_numpy_rows_are_the_same_as_lists():
         learner.update_batch(given_rows, given_labels)
         models.append(learner.forest().to_json())
     assert models[0] == models[1] == models[2]
+    pandas = pytest.importorskip("pandas")
+    for given_rows, given_labels in (
+        (pandas.DataFrame(rows), pandas.Series(labels, index=range(5, 405))),
+        (iter(rows.tolist()), iter(labels.tolist())),
+    ):
+        learner = OnlineForest(3, n_trees=3)
+        learner.update_batch(given_rows, given_labels)
+        assert learner.forest().to_json() == models[0]
     with pytest.raises(ValueError, match="feature 'x2' of row 1 is infinite"):
         learner.update_batch(np.array([[1, 2, 3], [1, 2, np.inf]]), [0, 1])
     with pytest.raises(ValueError, match="a row must have 3 values, got 2"):
