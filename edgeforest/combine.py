@@ -225,20 +225,36 @@ def _scale(head: Forest, parts: list[_Part]) -> int:
 def _fitting(head: Forest, parts: list[_Part], turns: _Turns, limit: int) -> int:
     """How many of these trees make a model of at most `limit` bytes."""
     width = 1 if head.classes is None else len(head.classes)
-    sizes = [(0, 0)]  # nodes and votes of the first trees
+    sizes = [(0, 0, 0, True)]  # splits, leaves and votes of the first trees; whether in order
     for t, n in turns:
-        start, end = _extent(parts[n].forest, t)
-        votes = width * len(_places(parts[n].forest, start, end))
-        sizes.append((sizes[-1][0] + end - start, sizes[-1][1] + votes))
+        forest = parts[n].forest
+        start, end = _extent(forest, t)
+        leaves = [forest.right[i] for i in range(start, end) if forest.feature[i] == LEAF]
+        places = _places(forest, start, end)
+        before = sizes[-1]
+        sizes.append(
+            (
+                before[0] + end - start - len(leaves),
+                before[1] + len(leaves),
+                before[2] + width * len(places),
+                before[3] and leaves == places,
+            )
+        )
 
     def size(trees: int) -> int:
         model = like(head)
         _share(model, parts, turns[:trees])
-        nodes, votes = sizes[trees]
-        model.roots = array("I", [0]) * trees  # the size does not depend on what they hold
-        model.feature = model.right = array("H", [0]) * nodes
-        model.threshold = array("f", [0.0]) * nodes
-        model.votes = array("H", [0]) * votes
+        splits, leaves, votes, ordered = sizes[trees]
+        used = [part for part in parts if part.count]
+        kept = all(_change(p, model, float(p.share * model.scale)) is None for p in used)
+        most = max(max(part.forest.votes) for part in used) if kept else LEVELS
+        # The size does not depend on what else the arrays hold.
+        model.roots = array("I", [0]) * trees
+        model.feature = array("H", [LEAF]) * leaves + array("H", [0]) * splits
+        model.right = array("I", range(leaves) if ordered else [1] * leaves)
+        model.right.extend([0] * splits)
+        model.threshold = array("f", [0.0]) * len(model.feature)
+        model.votes = array("H", [most]) * votes
         return len(model.to_json().encode())
 
     if size(1) > limit:

@@ -26,7 +26,7 @@ import time
 from array import array
 from binascii import a2b_base64, b2a_base64
 
-VERSION = 1  # of the model format
+VERSION = 2  # of the model format
 
 # The race: measured choices, explained in docs/algorithm.md.
 Z = 2.25  # half-widths of an interval, in standard errors
@@ -1926,22 +1926,39 @@ class Forest:
         yield f'{{"format":"edgeforest","version":{VERSION}'
         for key, name in HEADER:
             yield f',"{key}":{_text(getattr(self, name))}'
-        spent = self.spent
-        yield f',"spent":{_text([spent.insertions, spent.rows_read, spent.rounds])}'
-        wide = len(self.feature) > 65535
-        yield f',"wide":{_text(wide)}'
-        for name, values, code in (
-            ("range", (self.low, self.span), "f"),
-            ("roots", self.roots, "I"),
-            ("feature", self.feature, "H"),
-            ("threshold", self.threshold, "f"),
-            ("right", self.right, "I" if wide else "H"),
-            ("votes", self.votes, "H"),
+        spent, feature = self.spent, self.feature
+        wide = len(feature) > 65535
+        small = max(self.votes or (0,)) < 256
+        for key, value in (
+            ("spent", [spent.insertions, spent.rows_read, spent.rounds]),
+            ("wide", wide),
+            ("bytes", small),
+        ):
+            yield f',"{key}":{_text(value)}'
+        places = ()  # written only if they are not 0, 1, 2, ...
+        leaves = 0
+        for i in range(len(feature)):
+            if feature[i] == LEAF:
+                if self.right[i] != leaves:
+                    places = self.right
+                leaves += 1
+        for name, values, code, of_leaves in (
+            ("range", (self.low, self.span), "f", None),
+            ("roots", self.roots, "I", None),
+            ("feature", feature, "H", None),
+            ("threshold", self.threshold, "f", False),
+            ("leaf", places, "I" if wide else "H", True),
+            ("votes", self.votes, "B" if small else "H", None),
         ):
             yield f',"{name}":"'
-            for at in range(0, len(values), PIECE):
-                yield _pack(values, code, at, PIECE)
-            yield '"'
+            part = []
+            for i in range(len(values)):
+                if of_leaves is None or (feature[i] == LEAF) is of_leaves:
+                    part.append(values[i])
+                    if len(part) == PIECE:
+                        yield _pack(part, code)
+                        part = []
+            yield _pack(part, code) + '"'
 
     def text(self):
         """The model as compact JSON, piece by piece; the last one holds the checksum."""
@@ -2033,45 +2050,72 @@ def _from_json(model, kind):
     for key, name in HEADER:
         setattr(forest, name, model[key])
     forest.spent = Spent(*[int(v) for v in model["spent"]])
+    forest.prepare()
     forest.low, forest.span = _unpack(model["range"], "f")
     forest.roots = _unpack(model["roots"], "I")
     forest.feature = _unpack(model["feature"], "H")
-    forest.threshold = _unpack(model["threshold"], "f")
-    forest.right = _unpack(model["right"], "I" if model["wide"] else "H")
-    forest.votes = _unpack(model["votes"], "H")
-    forest.prepare()
-    # Refuse what would lead prediction astray.
+    forest.votes = array("H", _unpack(model["votes"], "B" if model["bytes"] else "H"))
     n = len(forest.feature)
-    lists = [forest.names, forest.importances, forest.categories]
-    fine = (
-        len(forest.roots) > 0
-        and len(forest.threshold) == len(forest.right) == n
-        and forest.regression == (forest.criterion == "mse")
+    wide = n > 65535
+    code = "I" if wide else "H"
+    cuts = _unpack(model["threshold"], "f")
+    places = _unpack(model["leaf"], code) or range(n - len(cuts))
+    forest.threshold = array("f", range(n))
+    forest.right = array(code, range(n))
+    if model["wide"] == wide and len(cuts) + len(places) == n:
+        if _grow(forest, iter(cuts), iter(places)):
+            forest.prepare()
+            return forest
+
+
+def _grow(forest, values, places):
+    """Give splits their thresholds and right children, and leaves the places of their votes.
+
+    Tells whether all parts of the forest fit together, so that none leads prediction astray.
+    """
+    feature, right, roots = forest.feature, forest.right, forest.roots
+    n = len(feature)
+    if not (
+        forest.regression == (forest.criterion == "mse")
+        and isinstance(forest.classes or [], list)
         and 0 < int(forest.scale) == forest.scale <= LEVELS
+        and forest.n_features
         and len(forest.votes) % forest.n_votes == 0
-    )
-    for part in lists + ([] if forest.regression else [forest.classes]):
-        fine = fine and isinstance(part, list) and 0 < len(part)
-    fine = fine and len(forest.names) == len(forest.importances) == len(forest.categories)
-    for root in forest.roots:
-        fine = fine and root < n
-    rights = []  # still to come: in preorder, the last leaf on the left has its right one next
-    for i in range(n if fine else 0):
-        right = forest.right[i]
-        if forest.feature[i] == LEAF:
-            fine = fine and (right + 1) * forest.n_votes <= len(forest.votes)
-            fine = fine and (not rights or rights.pop() == i + 1)
+    ):
+        return
+    for part in (forest.names, forest.importances, forest.categories):
+        if not isinstance(part, list) or len(part) != forest.n_features:
+            return
+    trees = 0
+    last = n  # of the splits that wait for their right child; in `right` is the one before
+    for i in range(n):
+        f = feature[i]
+        if not i or feature[i - 1] == LEAF:  # it is no left child
+            if last < n:
+                above = right[last]
+                right[last] = i
+                last = above
+            elif trees < len(roots) and roots[trees] == i:
+                trees += 1
+            elif f != LEAF:  # only leaves that Ctrl-C left without a parent belong to no tree
+                return
+        if f == LEAF:
+            right[i] = place = next(places)
+            forest.threshold[i] = 0.0
+            if (place + 1) * forest.n_votes > len(forest.votes):
+                return
         else:
-            fine = fine and (forest.feature[i] & FEATURE) < forest.n_features
-            fine = fine and i + 1 < right < n
-            rights.append(right)
-    return forest if fine and not rights else None
+            forest.threshold[i] = next(values)
+            if (f & FEATURE) >= forest.n_features:
+                return
+            right[i] = last
+            last = i
+    return last == n and 0 < trees == len(roots)
 
 
-def _pack(values, code, start, count):
-    """Little-endian base64 of a part of an array."""
-    part = values[start : start + count]
-    return b2a_base64(struct.pack(f"<{len(part)}{code}", *part)).decode().strip()
+def _pack(values, code):
+    """Little-endian base64 of an array."""
+    return b2a_base64(struct.pack(f"<{len(values)}{code}", *values)).decode().strip()
 
 
 def _unpack(text, code):

@@ -1217,8 +1217,8 @@ class OnlineForest:
                 "rows": self.rows,
                 "judged": self._judged,
                 "wrong": self._sum,
-                "window": core_pure._pack(values, "f", 0, len(values)),
-                "labels": core_pure._pack(labels, "H", 0, len(labels)),
+                "window": core_pure._pack(values, "f"),
+                "labels": core_pure._pack(labels, "H"),
             }
 
     @classmethod

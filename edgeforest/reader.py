@@ -34,11 +34,11 @@ except ImportError:  # which has one engine
         return core
 
 
-ARRAYS = ("right", "votes", "threshold", "feature", "roots", "range")
+ARRAYS = ("votes", "feature", "roots", "threshold", "leaf", "range")
 CHUNK = 16 * core.PIECE  # bytes that are read at once
 SEAL = 20  # bytes of the checksum at the end
 STATE = "training"  # the key of what a training has noted
-SMALL = [key for key, _ in core.HEADER] + ["spent", "wide", STATE]  # keys
+SMALL = [key for key, _ in core.HEADER] + ["spent", "wide", "bytes", STATE]  # keys
 
 
 def read_model(source, kind=None):
@@ -105,8 +105,6 @@ def _read(stream, kind, with_state):
         values = _parts(_Scan(stream, start, end), with_state)
         state = values.pop(STATE, None)
         forest = _forest(stream, values, kind())
-        if not _fits(forest):
-            forest = None
     except MemoryError:
         raise
     except Exception:
@@ -262,7 +260,7 @@ def _parts(scan, with_state):
 
 
 def _forest(stream, values, forest):
-    """The forest that the parts of a model make."""
+    """The forest that the parts of a model make, None if they do not fit together."""
     for key, name in core.HEADER:
         setattr(forest, name, values.pop(key))
     forest.spent = core.Spent(*[int(v) for v in values["spent"]])
@@ -274,18 +272,30 @@ def _forest(stream, values, forest):
         raise ValueError
     forest.low, forest.span = next(_numbers(stream, values["range"], "f"))
     code = _code_of_cuts(stream, values["threshold"])
-    wide = "I" if values["wide"] else "H"
-    arrays = tuple(zip(ARRAYS, (wide, "H", "f", "H", "I")))  # noqa: B905  all but "range"
+    codes = ("B" if values["bytes"] else "H", "H", "I")
+    arrays = tuple(zip(ARRAYS, codes))  # noqa: B905  those that are kept as they are
+    n = _count(values["feature"], "H")
+    wide = "I" if n > 65535 else "H"
+    forest.right = _zeros(wide, n)
     for name, kind in arrays:
-        setattr(forest, name, _room(values[name], kind))
+        setattr(forest, name, _zeros("I" if kind == "I" else "H", _count(values[name], kind)))
+    forest.threshold = _zeros("f", n)
     if ours:
-        forest.cut = _zeros(code, len(forest.threshold))
+        forest.cut = _zeros(code, n)
     for name, kind in arrays:
         into = getattr(forest, name)
         at = 0
         for part in _numbers(stream, values[name], kind):
-            into[at : at + len(part)] = array(kind, part)
+            into[at : at + len(part)] = array("I" if kind == "I" else "H", part)
             at += len(part)
+    cuts = _count(values["threshold"], "f")
+    leaves = _count(values["leaf"], wide) or n - cuts
+    if values["wide"] != (wide == "I") or cuts + leaves != n:
+        return None
+    cuts = _each(stream, values["threshold"], "f")
+    places = _each(stream, values["leaf"], wide) if values["leaf"][1] else iter(range(leaves))
+    if not core._grow(forest, cuts, places):
+        return None
     if ours:
         for i, t in enumerate(forest.threshold):  # as `prepare` does, without a second copy
             forest.cut[i] = math.floor(max(-core.MASK, min(core.MASK, t)))
@@ -304,22 +314,23 @@ def _code_of_cuts(stream, where):
     return "h"
 
 
-def _room(where, code):
-    """An array of zeros for the numbers of a string of base64."""
+def _count(where, code):
+    """How many numbers a string of base64 holds."""
     n = where[1] // 4 * 3 - where[2]
     size = struct.calcsize("<" + code)
     if n % size:
         raise ValueError
-    return _zeros(code, n // size)
+    return n // size
 
 
 def _numbers(stream, where, code):
     """The numbers of a string of base64, some at a time; strict where `a2b_base64` is not."""
     at, length, over = where
     size = struct.calcsize("<" + code)
-    stream.seek(at)
     while length:
         some = min(length, core.PIECE // 3 * 4 * size)
+        stream.seek(at)  # another array may be read at the same time
+        at += some
         length -= some
         data = a2b_base64(stream.read(some))
         if len(data) != some // 4 * 3 - (0 if length else over):  # letters that are none
@@ -327,44 +338,16 @@ def _numbers(stream, where, code):
         yield struct.unpack(f"<{len(data) // size}{code}", data)
 
 
+def _each(stream, where, code):
+    """The numbers of a string of base64, one by one."""
+    for part in _numbers(stream, where, code):
+        yield from part
+
+
 def _zeros(code, n):
+    """An array of so many numbers; zeros only where arrays can be multiplied."""
     core._tidy()
     try:
         return array(code, [0]) * n
-    except TypeError:  # MicroPython does not multiply; a range tells it how many will come
+    except TypeError:  # MicroPython does not; a range tells it how many will come
         return array(code, range(n))
-
-
-def _fits(forest):
-    """Whether nothing in it would lead astray what goes along its trees."""
-    nodes = len(forest.feature)
-    width = forest.n_votes
-    if not forest.regression and not isinstance(forest.classes, list):
-        return False
-    for part in (forest.names, forest.importances, forest.categories):
-        if not isinstance(part, list) or len(part) != forest.n_features:
-            return False
-    if not (width and forest.n_features and len(forest.roots)):
-        return False
-    if not len(forest.threshold) == len(forest.right) == nodes:
-        return False
-    if forest.regression != (forest.criterion == "mse") or len(forest.votes) % width:
-        return False
-    if not 0 < int(forest.scale) == forest.scale <= core.LEVELS:
-        return False
-    places = len(forest.votes) // width
-    for root in forest.roots:
-        if root >= nodes:
-            return False
-    rights = []  # still to come: in preorder, the last leaf on the left has its right one next
-    for i in range(nodes):
-        right = forest.right[i]
-        feature = forest.feature[i]
-        if feature == core.LEAF:
-            if right >= places or (rights and rights.pop() != i + 1):
-                return False
-        elif (feature & core.FEATURE) >= forest.n_features or not i + 1 < right < nodes:
-            return False
-        else:
-            rights.append(right)
-    return not rights

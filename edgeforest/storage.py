@@ -378,7 +378,7 @@ class Resumable:
         state = {
             "signature": self._same,
             "next": self._next,
-            "importance": core._pack(training.importance, "d", 0, training.m),
+            "importance": core._pack(training.importance, "d"),
             "milliseconds": int(training.budget.tick() * 1000),
         }
         grown = training.grown

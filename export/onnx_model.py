@@ -470,7 +470,7 @@ def _metadata(forest: Forest) -> dict[str, str]:
     return entries
 
 
-BIG = ("feature", "threshold", "right", "votes")  # what the trees in the graph tell
+BIG = ("feature", "threshold", "leaf", "votes")  # what the trees in the graph tell
 
 
 def _span(text: str, name: str) -> tuple[int, int]:
@@ -496,11 +496,12 @@ def _rebuild(model: onnx.ModelProto, a: dict[str, Any], meta: dict[str, str]) ->
             raise ValueError
         right[leaf] = given[right[leaf]]
         table = table[first]
+    ordered = np.array_equal(right[leaf], np.arange(leaf.sum()))
     arrays = {
         "feature": _packed(feature, "<u2"),
-        "threshold": _packed(threshold, "<f4"),
-        "right": _packed(right, "<u4" if head["wide"] else "<u2"),
-        "votes": _packed(table, "<u2"),
+        "threshold": _packed(threshold[~leaf], "<f4"),
+        "leaf": "" if ordered else _packed(right[leaf], "<u4" if head["wide"] else "<u2"),
+        "votes": _packed(table, "|u1" if head["bytes"] else "<u2"),
     }
     for name in BIG:
         begin, end = _span(text, name)

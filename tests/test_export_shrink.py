@@ -24,6 +24,7 @@ from edgeforest import (
 )
 from edgeforest.combine import append, keep
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT
+from edgeforest.export import shrinking
 from edgeforest.export.shrinking import Shrinkage, shrink
 
 on_every_engine = pytest.mark.usefixtures("engine")
@@ -303,9 +304,9 @@ def test_deep_trees_need_no_recursion() -> None:
     depth = 5000
     nodes: list[tuple[Any, ...]] = []
     for i in range(depth):  # a comb to the right: x <= i
-        nodes += [(0, float(i), 2 * i + 2), ((i % 101, 100 - i % 101),)]
-    nodes.append(((100, 0),))
-    forest = grow(nodes)
+        nodes += [(0, float(i), 2 * i + 2), ((i % 101, 100 - i % 101, 0),)]
+    nodes.append(((100, 0, 0),))
+    forest = grow(nodes, classes=("a", "b", "c"))
     small, _ = shrink(forest)
     assert small.to_json() != forest.to_json()
     assert len(small.feature) == len(forest.feature)
@@ -347,7 +348,8 @@ def test_fewer_levels_of_a_regression(levels: int) -> None:
     off = np.abs(np.array(small.predict(FRESH)) - forest.predict(FRESH)).max()
     assert 0 < off <= forest.span * (0.5 / levels + 1e-6)
     assert report.changed > 0
-    assert len(small.votes) <= levels + 1
+    assert len(set(small.votes)) <= levels + 1
+    assert report.bytes_after < report.bytes_before or levels > 255
     assert load(small.to_json()).predict(FRESH) == small.predict(FRESH)
 
 
@@ -359,9 +361,26 @@ def test_levels_that_are_there_already_change_nothing() -> None:
 # ---- Leaves that share votes
 
 
+@pytest.mark.parametrize("levels", [None, 255, 3])
+@pytest.mark.parametrize("regression", [False, True])
+def test_votes_are_shared_if_the_file_is_smaller_so(
+    regression: bool, levels: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forest = fit(regression, n_trees=8)
+    small, report = shrink(forest, levels=levels)
+    monkeypatch.setattr(shrinking, "_part", lambda *_: None)
+    shared = shrink(forest, levels=levels)[0]
+    assert votes(small, FRESH) == votes(shared, FRESH)
+    assert report.bytes_after <= len(shared.to_json())
+    assert (small.to_json() == shared.to_json()) == (not regression)
+
+
 @on_every_engine
 @pytest.mark.parametrize("regression", [False, True])
-def test_all_else_copes_with_votes_that_leaves_share(regression: bool) -> None:
+def test_all_else_copes_with_votes_that_leaves_share(
+    regression: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shrinking, "_part", lambda *_: None)  # even where it takes more
     forest = fit(regression, n_trees=8)
     small, report = shrink(forest)
     assert report.votes_after < report.votes_before

@@ -3,6 +3,7 @@
 import base64
 import builtins
 import io
+import itertools
 import json
 import os
 import random
@@ -223,16 +224,77 @@ def test_the_json_is_valid_and_its_arrays_are_those_of_the_forest(criterion):
     assert model["classes"] == forest.classes
     assert model["budget"] == 3000
     assert model["spent"][0] == forest.spent.insertions <= 3000
-    for name, code in (
-        ("roots", "I"),
-        ("feature", "H"),
-        ("threshold", "f"),
-        ("right", "H"),
-        ("votes", "H"),
-    ):
+    for name, code in (("roots", "I"), ("feature", "H"), ("votes", "H")):
         assert unpack(model[name], code) == list(getattr(forest, name))
+    splits = [i for i, f in enumerate(forest.feature) if f != LEAF]
+    assert unpack(model["threshold"], "f") == [forest.threshold[i] for i in splits]
+    leaves = [i for i, f in enumerate(forest.feature) if f == LEAF]
+    assert [forest.right[i] for i in leaves] == list(range(len(leaves)))
+    assert model["leaf"] == ""
+    assert (model["wide"], model["bytes"]) == (False, False)
+    again = load(forest.to_json())
+    for name in ("roots", "feature", "right", "votes"):
+        assert getattr(again, name) == getattr(forest, name)
+    assert [again.threshold[i] for i in splits] == [forest.threshold[i] for i in splits]
+    assert not any(again.threshold[i] for i in leaves)
     body, _, seal = forest.to_json().rpartition(',"crc32":"')
     assert seal == f'{zlib.crc32(body.encode()):08x}"}}'
+
+
+@on_every_engine
+@pytest.mark.parametrize("most", [255, 256])
+def test_votes_are_bytes_if_all_of_them_fit(most):
+    """Whatever the scale is: merging may lift votes above it."""
+    forest = fit()
+    for scale in (most, 100, 65535):
+        forest.scale = scale
+        forest.votes = array("H", [most - i % 7 for i in range(len(forest.votes))])
+        model = json.loads(forest.to_json())
+        assert model["bytes"] == (most < 256)
+        assert unpack(model["votes"], "B" if most < 256 else "H") == list(forest.votes)
+        forest.prepare()
+        again = load(forest.to_json())
+        assert again.votes == forest.votes
+        assert again.votes.typecode == "H"
+        same(forest, again)
+
+
+@on_every_engine
+def test_places_of_votes_are_written_if_they_are_not_in_order():
+    forest = fit()
+    leaves = [i for i, f in enumerate(forest.feature) if f == LEAF]
+    plain = forest.to_json()
+    for places in ([0] * len(leaves), [*range(len(leaves))][::-1], [*range(len(leaves) - 1), 0]):
+        for i, place in zip(leaves, places, strict=True):
+            forest.right[i] = place
+        forest.prepare()
+        text = forest.to_json()
+        assert unpack(json.loads(text)["leaf"], "H") == places
+        again = load(text)
+        assert again.right == forest.right
+        same(forest, again)
+    for i, place in zip(leaves, range(len(leaves)), strict=True):
+        forest.right[i] = place
+    assert forest.to_json() == plain
+
+
+@on_every_engine
+def test_leaves_without_a_parent_are_kept():
+    """As Ctrl-C may leave them, after any tree."""
+    forest = fit(n_trees=1)
+    for tree in range(3):
+        for _ in range(tree):
+            forest.feature.append(LEAF)
+            forest.threshold.append(0.0)
+            forest.right.append(0)
+        forest.roots.append(len(forest.feature))
+        forest.feature.append(LEAF)
+        forest.threshold.append(0.0)
+        forest.right.append(tree)
+    forest.prepare()
+    again = load(forest.to_json())
+    assert (again.feature, again.right, again.roots) == (forest.feature, forest.right, forest.roots)
+    same(forest, again)
 
 
 def test_a_model_is_read_from_path_stream_and_text(forest, tmp_path):
@@ -475,7 +537,7 @@ def test_every_cut_of_a_larger_file_is_refused(tmp_path):
     path = str(tmp_path / "model.json")
     fit(n_trees=30, max_depth=None).save(path)
     text = Path(path).read_bytes()
-    assert len(text) > 8_000
+    assert len(text) > 7_000
     for n in [
         *range(1, 600),
         *range(600, len(text) - 100, 97),
@@ -519,7 +581,7 @@ def test_altered_bits_of_a_larger_file_are_refused_or_harmless(tmp_path):
     rng = random.Random(4)
     refused = 0
     for _ in range(3000):
-        places = [rng.randrange(len(text)) for _ in range(rng.choice([1, 1, 2, 5]))]
+        places = [rng.randrange(1, len(text)) for _ in range(rng.choice([1, 1, 2, 5]))]
         for place in places:
             text[place] ^= 1 << (place % 8)
         refused += refused_or_harmless(io.BytesIO(bytes(text)))
@@ -550,6 +612,12 @@ def parts_of(text):
     return model
 
 
+def spelled(model):
+    """The parts of a model with the places of all leaves, where they are left out."""
+    leaves = unpack(model["feature"], "H").count(LEAF)
+    return {**model, "leaf": model["leaf"] or pack(range(leaves), "H")}
+
+
 def unpack(text, code):
     data = base64.b64decode(text)
     return [value for (value,) in struct.iter_unpack("<" + code, data)]
@@ -562,7 +630,8 @@ def pack(values, code):
 # fmt: off
 KEYS = [
     "kind", "criterion", "splitter", "seed", "features", "categories", "classes", "importances",
-    "budget", "scale", "spent", "wide", "range", "roots", "feature", "threshold", "right", "votes",
+    "budget", "scale", "spent", "wide", "bytes", "range", "roots", "feature", "threshold", "leaf",
+    "votes",
 ]
 WICKED = [
     None, True, False, 0, 1, -1, 2, 255, 65536, 2**31, 2**32, 2**63, 2**64, 10**400, -(10**400),
@@ -602,9 +671,10 @@ def test_two_wrong_parts_do_not_make_a_right_one(small, value):
 
 def test_no_features_no_classes_no_trees_no_nodes_are_refused(small):
     model = parts_of(small)
-    leaf = {"feature": pack([LEAF], "H"), "threshold": pack([0.0], "f"), "right": pack([0], "H")}
+    leaf = {"feature": pack([LEAF], "H"), "threshold": "", "leaf": ""}
     one = {**model, **leaf, "roots": pack([0], "I"), "votes": pack([1, 2, 3], "H")}
-    assert not refused_or_harmless(seal(one))
+    for right in ({}, {"leaf": pack([0], "H")}, {"votes": pack([1, 2, 3], "B"), "bytes": True}):
+        assert not refused_or_harmless(seal({**one, **right})), right
     for wrong in (
         {"features": [], "categories": [], "importances": []},
         {"classes": []},
@@ -613,10 +683,20 @@ def test_no_features_no_classes_no_trees_no_nodes_are_refused(small):
         {"classes": ["a", "b", "c", "d"]},
         {"roots": ""},
         {"roots": pack([1], "I")},
-        {"feature": "", "threshold": "", "right": ""},
+        {"feature": ""},
+        {"feature": pack([LEAF] * 2, "H")},
+        {"feature": pack([0], "H")},
+        {"feature": pack([0], "H"), "threshold": pack([0.0], "f")},
+        {"threshold": pack([0.0], "f")},
+        {"wide": True},
+        {"wide": True, "leaf": pack([0], "I")},
         {"votes": ""},
         {"votes": pack([1, 2], "H")},
-        {"right": pack([1], "H")},
+        {"votes": pack([1, 2], "B"), "bytes": True},
+        {"votes": pack([1, 2], "H"), "bytes": True},
+        {"leaf": pack([1], "H")},
+        {"leaf": pack([0, 0], "H")},
+        {"leaf": pack([0], "I")},
         {"scale": 0},
         {"scale": -1},
         {"scale": 10**400},
@@ -629,8 +709,8 @@ def test_no_features_no_classes_no_trees_no_nodes_are_refused(small):
 
 def test_half_a_number_is_refused(small):
     """Packed arrays whose bytes do not divide into numbers."""
-    model = parts_of(small)
-    for key in ("range", "roots", "feature", "threshold", "right", "votes"):
+    model = spelled(parts_of(small))
+    for key in ARRAYS:
         data = base64.b64decode(model[key])
         for change in (data[:-1], data + b"\0", data[:1], data[1:]):
             text = base64.b64encode(change).decode()
@@ -639,21 +719,97 @@ def test_half_a_number_is_refused(small):
         refused_or_harmless(seal({**model, key: "=" + model[key]}))
 
 
-def test_walks_in_circles_are_refused(small):
-    model = parts_of(small)
-    feature, right = unpack(model["feature"], "H"), unpack(model["right"], "H")
-    inner = [i for i, f in enumerate(feature) if f != LEAF]
-    for node in inner:
-        for target in (0, node - 1, node, node + 1, len(feature), 65535):
-            if target >= 0:
-                changed = [*right[:node], target, *right[node + 1 :]]
-                assert refused_or_harmless(seal({**model, "right": pack(changed, "H")}))
+def test_features_and_places_that_are_not_there_are_refused(small):
+    model = spelled(parts_of(small))
+    feature, places = unpack(model["feature"], "H"), unpack(model["leaf"], "H")
+    assert not refused_or_harmless(seal(model))
+    for leaf in range(len(places)):
+        for place in (len(places), 65535):
+            changed = [*places[:leaf], place, *places[leaf + 1 :]]
+            assert refused_or_harmless(seal({**model, "leaf": pack(changed, "H")}))
     for node, f in enumerate(feature):
         changed = [*feature[:node], (f & ~0x3FFF) | 4, *feature[node + 1 :]]
         if f != LEAF:
             assert refused_or_harmless(seal({**model, "feature": pack(changed, "H")}))
-    last = [*feature[:-1], 0]
-    assert refused_or_harmless(seal({**model, "feature": pack(last, "H")}))
+
+
+def nodes_of(splits, roots):
+    """Arrays of as many numbers as such nodes need: True is a split. All leaves vote alike."""
+    return {
+        "roots": pack(roots, "I"),
+        "feature": pack([1 if split else LEAF for split in splits], "H"),
+        "threshold": pack([0.5] * sum(splits), "f"),
+        "leaf": pack([0] * (len(splits) - sum(splits)), "H"),
+    }
+
+
+def end_of(splits, node):
+    """The node after a tree that begins here; beyond all nodes if it has no end."""
+    if node >= len(splits):
+        return len(splits) + 1
+    return end_of(splits, end_of(splits, node + 1)) if splits[node] else node + 1
+
+
+def is_preorder(splits, roots):
+    """Whether these are trees one after another, with nothing but leaves between them."""
+    upto = 0
+    for root in roots:
+        if root < upto or root >= len(splits) or any(splits[upto:root]):
+            return False
+        upto = end_of(splits, root)
+    return bool(roots) and upto <= len(splits) and not any(splits[upto:])
+
+
+def test_nodes_in_every_other_order_are_refused(small):
+    """All forests of up to five nodes, and all roots that they could have."""
+    model = parts_of(small)
+    accepted = 0
+    for n in range(1, 6):
+        for splits in itertools.product([False, True], repeat=n):
+            for count in range(n + 1):
+                for roots in itertools.combinations(range(n + 1), count):
+                    text = seal({**model, **nodes_of(splits, roots)})
+                    fine = is_preorder(splits, roots)
+                    assert refused_or_harmless(text) != fine, (splits, roots)
+                    accepted += fine
+    assert accepted > 50
+    for roots in ([0, 0], [1, 0], [0, 1, 1]):
+        assert refused_or_harmless(seal({**model, **nodes_of([False, False], roots)}))
+
+
+@pytest.mark.parametrize("change", ["leaf", "split", "swap", "left out", "twice"])
+def test_trees_in_impossible_order_are_refused(small, change):
+    """Each node in turn is another one, with arrays of lengths that fit."""
+    model = parts_of(small)
+    roots = unpack(model["roots"], "I")
+    splits = [f != LEAF for f in unpack(model["feature"], "H")]
+    refused = 0
+    for i, kind in enumerate(splits):
+        changed = splits[:]
+        if change == "swap":
+            changed[i : i + 2] = changed[i : i + 2][::-1]
+        elif change == "left out":
+            del changed[i]
+        elif change == "twice":
+            changed.insert(i, kind)
+        else:
+            changed[i] = change == "split"
+        text = seal({**model, **nodes_of(changed, roots)})
+        assert refused_or_harmless(text) != is_preorder(changed, roots), i
+        refused += not is_preorder(changed, roots)
+    assert refused
+
+
+@pytest.mark.parametrize("n", [1, 61, 65535, 65537])
+def test_the_deepest_tree_is_read_and_one_without_an_end_is_refused(small, n):
+    model = {**parts_of(small), "wide": n > 65535}
+    assert refused_or_harmless(seal({**model, **nodes_of([True] * n, [0])}))
+    half = n // 2
+    nodes = nodes_of([True] * half + [False] * (half + 1), [0])
+    nodes["leaf"] = pack([0] * (half + 1), "I" if n > 65535 else "H")
+    forest = core_pure.load(seal({**model, **nodes}))
+    assert list(forest.right[:half]) == list(range(n - 1, half, -1))
+    assert refused_or_harmless(seal({**model, **nodes, "wide": n < 65536}))
 
 
 @pytest.mark.parametrize("depth", [100, 5_000, 200_000])
@@ -666,13 +822,13 @@ def test_nesting_without_end_is_refused(small, depth, pair):
         refused_or_harmless(reseal(seal(model).replace(b'"HERE"', nested)))
 
 
-ARRAYS = {"range": "f", "roots": "I", "feature": "H", "threshold": "f", "right": "H", "votes": "H"}
+ARRAYS = {"range": "f", "roots": "I", "feature": "H", "threshold": "f", "leaf": "H", "votes": "H"}
 
 
 @FUZZ
 @given(st.data())
 def test_random_numbers_in_the_arrays_are_refused_or_harmless(small, data):
-    model = parts_of(small)
+    model = spelled(parts_of(small))
     nodes = len(unpack(model["feature"], "H"))
     for key in data.draw(st.lists(st.sampled_from(sorted(ARRAYS)), min_size=1, max_size=3)):
         code = ARRAYS[key]

@@ -386,7 +386,7 @@ def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
         (good[:300], "cut short"),
         (b"", "not an EdgeForest model"),
         (good.replace(b'"yes"', b'"yep"'), "altered"),
-        (good.replace(b'"version":1', b'"version":7'), "newer edgeforest"),
+        (good.replace(b'"version":2', b'"version":7'), "newer edgeforest"),
         (b"{}", "not an EdgeForest model"),
     ):
         path.write_bytes(content)
