@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import edgeforest
+import edgeforest.export
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 GROUPS = {
@@ -47,6 +48,7 @@ GROUPS = {
             "plot_importances",
         ],
     ),
+    "Export": ("In `edgeforest.export`.", edgeforest.export.__all__),
 }
 GROUPS["Estimators"][1].sort(key=lambda name: (not name.startswith("RandomForest"), name))
 # Of these classes a user meets some methods only; the others are for the engines.
@@ -94,7 +96,7 @@ def methods(kind: type) -> list[tuple[str, object]]:
 
 def entry(name: str) -> str:
     """One name of the page."""
-    item = getattr(edgeforest, name)
+    item = getattr(edgeforest, name, None) or getattr(edgeforest.export, name)
     lines = [f"### {name}", ""]
     if inspect.isclass(item) and issubclass(item, tuple):
         lines.append(f"`{name}{item._fields}`".replace("'", ""))
