@@ -5,7 +5,7 @@
 It needs `pip install numpy river`. Each row is predicted and then learned, by all learners, on
 generated streams whose rule stays or changes, and on the occupancy log of UCI (its three .txt files
 in FOLDER, put in the order of time). All learners have their defaults; river's ARF has 10 models,
-an OnlineForest 20 trees. Ours is measured twice: given 100 rows at once, as a buffer gives them,
+an OnlineForest 16 trees. Ours is measured twice: given 100 rows at once, as a buffer gives them,
 and given row by row; the rows are lists, river's are dicts, made before.
 
 The learners take turns on blocks of a thousand rows of the same stream, so that what else the

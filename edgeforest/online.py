@@ -18,7 +18,7 @@ This file runs unchanged on CPython and MicroPython; on a board it lies beside `
 >>> for i in range(1000):
 ...     guess = learner.update([15 + i % 10, i * 7 % 100], "shut" if i * 7 % 100 < 40 else "open")
 >>> learner.predict([20, 10]), learner.accuracy > 0.95, len(learner.forest())
-('shut', True, 20)
+('shut', True, 16)
 """
 
 import math
@@ -712,7 +712,7 @@ class OnlineForest:
         categorical=(),
         kind="random-forest",
         criterion="gini",
-        n_trees=20,
+        n_trees=16,
         max_depth=None,
         max_features=None,
         min_samples_leaf=1,
