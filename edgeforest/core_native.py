@@ -572,26 +572,20 @@ class Grove:
             *(plan.seed, plan.stream, plan.scale, plan.fade),
             *(_CRITERIA.index(plan.criterion), int(plan.extra)),
         )
+        self.seen = 0
         self._grove = _kernel.grove(numbers, plan.rows, plan.least, plan.kinds)
-
-    @property
-    def seen(self) -> int:
-        return int(_kernel.latest(self._grove)[0])
 
     def learn(self, values: Any, labels: Any, n: int, guesses: Any) -> None:
         _kernel.learn(self._grove, values, labels, 0, n, guesses)
+        self.seen += n
 
     def recall(self, values: Any, labels: Any, n: int) -> None:
         _kernel.learn(self._grove, values, labels, 0, n, None)
+        self.seen += n
 
-    def tree(self, t: int) -> tuple[Any, ...]:
-        return tuple(
-            array(code, part)
-            for code, part in zip("HfHHI", _kernel.sapling(self._grove, t), strict=False)
-        )
-
-    def gains(self, t: int) -> list[float]:
-        return array("d", _kernel.sapling(self._grove, t)[5]).tolist()
+    def tree(self, t: int) -> list[Any]:
+        parts = zip("HfHHId", _kernel.sapling(self._grove, t), strict=True)
+        return [array(code, part) for code, part in parts]
 
     def plant(self, t: int, *parts: Any) -> None:
         *nodes, gains = parts

@@ -586,21 +586,18 @@ class Grove(core_pure.Loops):
     # ---- In and out
 
     def tree(self, t):
-        """The nodes of a tree: feature, threshold, left, right, votes."""
+        """The nodes of a tree: feature, threshold, left, right, votes; and what features gained."""
         tree = self.trees[t]
         n = tree.n_nodes
         width = self.plan.width or 2
-        return (
+        return [
             tree.feature[:n],
             tree.threshold[:n],
             tree.left[:n],
             tree.right[:n],
             tree.votes[: n * width],
-        )
-
-    def gains(self, t):
-        """What the features gained in a tree."""
-        return self.trees[t].importance
+            tree.importance[:],
+        ]
 
     def plant(self, t, feature, threshold, left, right, votes, gains):
         """Take over a tree; children come after their parent."""
@@ -878,7 +875,7 @@ class OnlineForest:
         head.prepare()
         plan = self._plan()
         rows = self.rows
-        self._grove = _maker(self.engine)(plan)
+        self._grove = getattr(_engine(self.engine), "Grove", Grove)(plan)
         self._built += 1
         for t, tree in enumerate(trees or ()):
             if len(tree[0]) <= plan.nodes:
@@ -895,9 +892,8 @@ class OnlineForest:
         self._before = rows
 
     def _trees(self):
-        """All trees of the grove, with what their features gained."""
-        grove = self._grove
-        return [list(grove.tree(t)) + [grove.gains(t)] for t in range(self.options["n_trees"] + 1)]
+        """All trees of the grove, as it takes them over."""
+        return [self._grove.tree(t) for t in range(self.options["n_trees"] + 1)]
 
     # ---- Learning
 
@@ -1120,7 +1116,7 @@ class OnlineForest:
 
     def _snapshot(self):
         head, grove = self.head, self._grove
-        forest = _forest_class(self.engine)()
+        forest = _engine(self.engine).Forest()
         for _, name in core_pure.HEADER:
             setattr(forest, name, getattr(head, name))
         forest.names = list(head.names)
@@ -1130,8 +1126,9 @@ class OnlineForest:
         forest.spent = core_pure.Spent(rows_read=self.rows)
         parts = [0.0] * len(head.names)
         for t in range(self.options["n_trees"]):
-            forest.add_tree(_closed(grove.tree(t), len(head.classes or ()), head.scale))
-            gains = grove.gains(t)
+            nodes = grove.tree(t)
+            gains = nodes.pop()
+            forest.add_tree(_closed(nodes, len(head.classes or ()), head.scale))
             whole = 0.0
             for v in gains:
                 whole += v
@@ -1250,21 +1247,13 @@ BYTES = 16_000_000  # of an online forest, where the budget does not say
 RECENT = 1000  # rows of the recent error
 
 
-def _maker(engine):
-    """The class of the grove: the native engine's, where it is there."""
+def _engine(name):
+    """The module of an engine; on a board there is the core alone."""
     try:
-        from edgeforest import engine as engines
-    except ImportError:  # a board
-        return Grove
-    return getattr(engines.pick(engine), "Grove", Grove)
-
-
-def _forest_class(engine):
-    try:
-        from edgeforest import engine as engines
+        from edgeforest import engine
     except ImportError:
-        return core_pure.Forest
-    return engines.pick(engine).Forest
+        return core_pure
+    return engine.pick(name)
 
 
 def _storage():
