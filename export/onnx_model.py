@@ -32,6 +32,8 @@ from edgeforest import core_pure, engine
 from edgeforest.combine import SUM, keep
 from edgeforest.core_pure import EQUAL, FEATURE, LEAF, MISSING_LEFT, Forest
 
+from .packing import as_forest
+
 Operator: TypeAlias = Literal["classic", "v5"]
 Inputs: TypeAlias = Literal["tensor", "columns"]
 Array: TypeAlias = NDArray[Any]
@@ -291,9 +293,7 @@ def _ml_version(graph: _Graph, operator: Operator) -> int:
 
 def tidy(forest: Any) -> Forest:
     """The forest of an estimator, or a forest; without what no row can reach."""
-    found = getattr(forest, "forest_", forest)
-    if not isinstance(found, Forest):
-        raise TypeError(f"give a forest, or an estimator that was fitted; got {forest!r}")
+    found = as_forest(forest)
     if not _is_tidy(found):  # Ctrl-C may have left nodes without a parent
         if None in _ends(found):
             raise ValueError("the trees of this forest share nodes; load one that train made")
