@@ -82,7 +82,7 @@ def options(r: random.Random, regression: bool) -> dict[str, Any]:
     return given
 
 
-def batch_case(r: random.Random) -> Callable[[str], Any]:
+def batch_case(r: random.Random) -> Callable[[Any], Any]:
     regression = r.random() < 0.35
     rows, categorical = table(r)
     y = labels(r, rows, regression)
@@ -92,7 +92,7 @@ def batch_case(r: random.Random) -> Callable[[str], Any]:
     return lambda name: edgeforest.train(rows, y, categorical=categorical, engine=name, **given)
 
 
-def streaming_case(r: random.Random) -> Callable[[str], Any]:
+def streaming_case(r: random.Random) -> Callable[[Any], Any]:
     regression = r.random() < 0.5
     rows, categorical = table(r)
     y = labels(r, rows, regression)
@@ -101,7 +101,7 @@ def streaming_case(r: random.Random) -> Callable[[str], Any]:
     names = [f"x{f}" for f in categorical]
     trees, seed = r.randrange(1, 5), r.randrange(1000)
 
-    def run(name: str) -> Any:
+    def run(name: Any) -> Any:
         source = Table(columns)
         return edgeforest.train_source(
             source, "y", categorical=names, n_trees=trees, max_depth=5, seed=seed, engine=name
@@ -110,14 +110,14 @@ def streaming_case(r: random.Random) -> Callable[[str], Any]:
     return run
 
 
-def online_case(r: random.Random) -> Callable[[str], Any]:
+def online_case(r: random.Random) -> Callable[[Any], Any]:
     regression = r.random() < 0.35
     rows, categorical = table(r)
     y = labels(r, rows, regression)
     criterion = "mse" if regression else "gini"
     seed = r.randrange(1000)
 
-    def run(name: str) -> Any:
+    def run(name: Any) -> Any:
         learner = edgeforest.OnlineForest(
             len(rows[0]),
             categorical=categorical,
@@ -133,12 +133,12 @@ def online_case(r: random.Random) -> Callable[[str], Any]:
     return run
 
 
-def merged_case(r: random.Random) -> Callable[[str], Any]:
+def merged_case(r: random.Random) -> Callable[[Any], Any]:
     rows, categorical = table(r)
     y = labels(r, rows, False)
     seed = r.randrange(1000)
 
-    def run(name: str) -> Any:
+    def run(name: Any) -> Any:
         parts = [
             edgeforest.train(
                 rows[i::3], y[i::3], categorical=categorical, n_trees=3, seed=seed, engine=name
@@ -150,7 +150,7 @@ def merged_case(r: random.Random) -> Callable[[str], Any]:
     return run
 
 
-def shrunk_case(r: random.Random) -> Callable[[str], Any]:
+def shrunk_case(r: random.Random) -> Callable[[Any], Any]:
     train = batch_case(r)
     return lambda name: shrink(train(name), levels=255)[0]
 
