@@ -41,6 +41,7 @@ except ImportError:
 
 Forest = core.Forest
 Rng = core.Rng
+INF = core.INF
 
 BLOCK = 512  # bytes that are read at once, if a row is not longer: flash and cards give no less
 # Numbers in the file, and as which they are kept. Training makes float32 of every number.
@@ -293,6 +294,37 @@ def refuse_other(path, before, now):
             )
 
 
+def refuse_damaged(path):
+    """Refuse what no training leaves in a file."""
+    raise ValueError(f"{path} holds no checkpoint of such a training; use another path")
+
+
+def check_state(path, found, head, most, importance=None, seconds=0):
+    """Refuse to go on from what no training of the forest `head` can have left.
+
+    `found` is the forest in the file, of at most `most` trees. `importance` (a number for each
+    feature) and `seconds` are what is noted beside it, if it is not over.
+    """
+    refuse_other(path, _head(found, True), _head(head, True))
+    # A source may have brought more of them since, and never fewer.
+    for i in range(-1, len(head.names)):
+        old, new = (f.classes if i < 0 else f.categories[i] for f in (found, head))
+        if (old is None) != (new is None) or not set(new or ()) <= set(old or ()):
+            refuse_other(path, {"classes or categories": old}, {"classes or categories": new})
+    sound = importance is None or (
+        isinstance(importance, (list, array))
+        and len(importance) == len(head.names)
+        and all(_is_amount(v) for v in importance)
+    )
+    spent = found.spent.insertions
+    if not sound or not _is_amount(seconds) or len(found) > most or spent > (found.limit or INF):
+        refuse_damaged(path)
+
+
+def _is_amount(v):
+    return type(v) in (int, float) and 0 <= v < 1e30
+
+
 # ---- Training that goes on --------------------------------------------------------------------
 
 
@@ -393,23 +425,46 @@ class Resumable:
         if state is None:  # it was over
             if self._budget.insertions is self._budget.seconds is self._budget.bytes is None:
                 refuse_other(self.path, {"n_trees": len(found)}, {"n_trees": self.planned})
+            check_state(self.path, found, grown, self.planned)
             self._done = found if type(found) is type(grown) else read(self.path, type(grown))[0]
             self._next = self.planned
             return
-        refuse_other(self.path, state["signature"], self._same)
+        importance, seconds = self._noted(found, state)
         for name in ("roots", "feature", "threshold", "right", "votes"):
             setattr(grown, name, getattr(found, name))
         training._kept = len(grown.roots), len(grown.feature), len(grown.votes)  # native counts
-        training.importance = list(core._unpack(state["importance"], "d"))
+        training.importance = list(importance)
         training.budget.spent = grown.spent = found.spent
-        found.spent.seconds = state["milliseconds"] / 1000
+        found.spent.seconds = seconds
         self._next = state["next"]
 
+    def _noted(self, found, state):
+        """The importance and the seconds that a checkpoint has noted; refused if they cannot be."""
+        path, grown, share = self.path, self.training.grown, self._budget.insertions
+        before = state.get("signature") if isinstance(state, dict) else None
+        if not isinstance(before, dict):
+            refuse_damaged(path)
+        refuse_other(path, before, self._same)
+        following, ms = state.get("next"), state.get("milliseconds")
+        if type(following) is not int or not 0 < following <= self.planned or type(ms) is not int:
+            refuse_damaged(path)
+        try:
+            importance = core._unpack(state["importance"], "d")
+        except (TypeError, ValueError, KeyError, AttributeError):
+            importance = ()
+        check_state(path, found, grown, following, importance, ms / 1000)
+        labels = {"classes": grown.classes, "categories": grown.categories}
+        refuse_other(path, {name: getattr(found, name) for name in labels}, labels)
+        # Each tree has a share of the budget, and none of those before it was over.
+        if share is not None and found.spent.insertions > share * following // self.planned:
+            refuse_damaged(path)
+        return importance, ms / 1000
 
-def _head(forest):
-    """What must be the same, of all that is in every model."""
-    names = ("kind", "criterion", "splitter", "seed", "names")
-    head = {name: getattr(forest, name) for name in names}
+
+def _head(forest, votes=False):
+    """What must be the same, of all that is in every model; also what `votes` mean."""
+    names = ("kind", "criterion", "splitter", "seed", "names", "scale", "low", "span")
+    head = {name: getattr(forest, name) for name in (names if votes else names[:5])}
     head["budget"] = forest.limit
     return head
 

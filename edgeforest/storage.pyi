@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from typing import Any, Final, TypeAlias, TypeVar, Unpack
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar, Unpack
 
 from edgeforest.core_pure import Forest, Rng, Training, _Values
 from edgeforest.engine import Name, Options
@@ -31,6 +31,15 @@ def read(
 ) -> tuple[_F, dict[str, Any] | None] | tuple[None, None]: ...
 def load(path: _Path) -> Forest: ...
 def refuse_other(path: _Path, before: dict[str, Any], now: dict[str, Any]) -> None: ...
+def refuse_damaged(path: _Path) -> NoReturn: ...
+def check_state(
+    path: _Path,
+    found: Forest,
+    head: Forest,
+    most: int,
+    importance: Any = ...,
+    seconds: Any = ...,
+) -> None: ...
 def train(
     X: _Values,
     y: _Values,

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from array import array
 from collections.abc import Callable
 from pathlib import Path
@@ -405,6 +406,54 @@ def read_both_ways(path: Path) -> tuple[Any, Any]:
     assert forest.to_json() == core_pure.load(path).to_json()
     assert state == json.loads(path.read_bytes()).get("training")
     return forest, state
+
+
+def altered(content: bytes, **changes: Any) -> bytes:
+    """A model with other values of some keys, of its state too, and a checksum that fits."""
+    model = json.loads(content)
+    for key, value in changes.items():
+        (model if key in model else model["training"])[key] = value
+    body = json.dumps(model, separators=(",", ":")).rpartition(',"crc32"')[0]
+    return f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}\n'.encode()
+
+
+@on_every_engine
+def test_a_hostile_checkpoint_is_refused(tmp_path: Path) -> None:
+    """A checksum that fits proves nothing: what is noted must be what a training can have noted."""
+    path = tmp_path / "model.json"
+    options: dict[str, Any] = {"by_column": True, "n_trees": 4, "budget": 60_000}
+    begun(path, budget=60_000)
+    good = path.read_bytes()
+    state = json.loads(good)["training"]
+    changes: list[dict[str, Any]] = [
+        {"importance": ""},
+        {"importance": core_pure._pack([0.0] * 4, "d")},
+        {"importance": core_pure._pack([float("nan")] * 5, "d")},
+        {"importance": core_pure._pack([-1.0] * 5, "d")},
+        {"importance": [0.0] * 5},
+        {"importance": None},
+        {"classes": ["no"], "votes": core_pure._pack(range(200, 256), "B")},
+        {"classes": ["no", "yes", "zzz"]},
+        {"scale": 60000},
+        {"categories": [None, None, None, None, ["a"]]},
+        {"spent": [30_001, 0, 0]},
+        {"spent": [10**9, 0, 0]},
+    ]
+    changes += [{"next": v} for v in (-100, 0, 1, 5, 10**9, 2.0, True, "2", None)]
+    changes += [{"milliseconds": v} for v in (-1, 1.5, "1", None, True, 10**40)]
+    changes += [{"signature": v} for v in (None, [], "x", 5, {})]
+    changes += [{"training": v} for v in ([], "x", 5, True, {}, {**state, "signature": {}})]
+    for change in changes:
+        path.write_bytes(altered(good, **change))
+        with pytest.raises(ValueError, match=r"use another path$|damaged inside"):
+            storage.train(X, Y, path, resume=True, **options)
+    path.write_bytes(altered(good))
+    forest = storage.train(X, Y, path, True, **options)
+    assert forest.spent.insertions <= 60_000
+    assert forest.to_json() == edgeforest.train(X, Y, **options).to_json()
+    path.write_bytes(altered(path.read_bytes(), classes=["a", "b"]))  # one that is over
+    with pytest.raises(ValueError, match="was begun with other classes"):
+        storage.train(X, Y, path, resume=True, **options)
 
 
 @pytest.mark.parametrize("way", ["plain", "regression", "categories", "odd names"])
