@@ -9,10 +9,13 @@ import os
 import pickle
 import random
 import stat
+import struct
 import subprocess
 import sys
 import time
 import tracemalloc
+import zlib
+from array import array
 from pathlib import Path
 
 import pytest
@@ -439,6 +442,104 @@ def test_an_index_with_a_wrong_bit_is_not_used(tmp_path, monkeypatch):
             assert len(source) == 3000
             assert source.read([2999]) == last
         kept.unlink()
+
+
+def signed(header, numbers):
+    """The bytes of an index whose checksum fits."""
+    data = header + array("Q", numbers).tobytes()
+    return data + struct.pack("<I", zlib.crc32(data))
+
+
+def mutated(data, rng):
+    """An index with something wrong in it, and a checksum that fits all the same."""
+    size = text._HEADER.size
+    header = list(text._HEADER.unpack(data[:size]))
+    numbers = array("Q", data[size:-4]).tolist()
+    odd = (0, 1, 2, rng.randrange(1 << 10), 1 << 31, 1 << 40, (1 << 64) - 1)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        at = rng.randrange(len(numbers))
+        what = rng.randrange(6)
+        if what == 0:
+            numbers[at] = rng.choice(odd)
+        elif what == 1:
+            numbers[at] = abs(numbers[at] + rng.choice((-9, -8, -2, -1, 1, 2, 7, 8))) % (1 << 64)
+        elif what == 2:
+            other = rng.randrange(len(numbers))
+            numbers[at], numbers[other] = numbers[other], numbers[at]
+        elif what == 3:
+            header[rng.choice((2, 3))] = rng.randrange(256)
+        elif what == 4:
+            header[rng.choice((9, 10))] = rng.choice(odd)
+        else:
+            step = rng.choice((-1, 1))  # a record more or fewer, in all marks from here
+            n = len(numbers) // (2 + bool(header[3]))
+            for i in range(n + at % n, 2 * n):
+                numbers[i] = abs(numbers[i] + step) % (1 << 64)
+            header[9] = max(0, header[9] + step) % (1 << 64)
+    return signed(text._HEADER.pack(*header), numbers)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "id,x\n" + "".join(f"{i},{i * i % 97}\n" for i in range(60)),
+        "id,x\n" + "".join(f'{i},"a\nb{i}"\n\n' for i in range(30)),
+        "id,x\n" + "".join(f"{i},2\r\n# no,row\r\n" for i in range(30)) + '7,"open',
+    ],
+)
+def test_an_index_of_an_attacker_gives_the_same_rows_or_a_sentence(
+    tmp_path, monkeypatch, small, content
+):
+    monkeypatch.setattr(Lines, "keep_from", 0)
+    path = put(tmp_path, content)
+    kept = tmp_path / "log.csv.efidx"
+    options = {"comment": "#", "max_bad": 1, "header": True, "separator": ","}
+    with CSV(path, **options) as source:
+        rows = rows_of(source)
+    data = kept.read_bytes()
+    made = looks(monkeypatch)
+    rng = random.Random(20)
+    refusals = []
+    for _ in range(300):
+        kept.write_bytes(mutated(data, rng))
+        try:
+            with CSV(path, **options) as source:
+                assert rows_of(source) == rows
+        except SourceError as error:
+            refusals.append(str(error))
+    assert len(made) > 100, "most are made anew without a word"
+    assert refusals
+    assert all("is not as its index says; delete" in sentence for sentence in refusals)
+
+
+def test_an_index_of_an_attacker_takes_no_memory_and_no_time(tmp_path, monkeypatch):
+    path = big(tmp_path)
+    CSV(path).close()
+    kept = tmp_path / "log.csv.efidx"
+    size = text._HEADER.size
+    header = list(text._HEADER.unpack(kept.read_bytes()[:size]))
+    header[10] = 1 << 34  # marks
+    made = looks(monkeypatch)
+    kept.write_bytes(text._HEADER.pack(*header))
+    os.truncate(kept, size + 8 * 2 * header[10] + 4)  # a hole: it takes no room on the disk
+    with CSV(path) as source:
+        assert len(source) == 100_000
+    assert len(made) == 1
+    header[10] = 2  # the whole file between two marks would be read at once
+    monkeypatch.setattr(text, "MAX_RECORD", 1 << 16)
+    kept.write_bytes(signed(text._HEADER.pack(*header), [0, path.stat().st_size, 0, header[9]]))
+    with CSV(path) as source:
+        assert len(source) == 100_000
+    assert len(made) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_in_the_place_of_the_index_does_not_hang(tmp_path):
+    path = big(tmp_path)
+    os.mkfifo(tmp_path / "log.csv.efidx")
+    with CSV(path) as source:
+        assert len(source) == 100_000
+    assert stat.S_ISFIFO(os.stat(tmp_path / "log.csv.efidx").st_mode)
 
 
 def test_a_file_of_that_name_that_is_no_index_is_left_alone(tmp_path):

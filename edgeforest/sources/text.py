@@ -40,7 +40,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, compress, islice
-from operator import le
+from operator import le, sub
 from typing import IO, Any, Self
 
 from edgeforest.sources import Source, SourceError
@@ -83,6 +83,7 @@ class Lines(Source):
     _spaced = False  # spaces may stand before a quote that opens
     _shift = 0  # records above the first row
     _numbered: tuple[int, list[int]] = (-1, [])  # a span, and the lines of its records
+    _doubted = bytearray()  # 1 for each mark of an index that was read and not used so far
 
     def __init__(
         self,
@@ -430,14 +431,25 @@ class Lines(Source):
         chunk = self._bytes(start, stop - start)
         expected = self._firsts[last] - self._firsts[span]
         each = self._mark_line(last) - self._mark_line(span) == expected  # each line is a record
+        doubt = any(self._doubted[span:last])
+        if doubt and each:
+            quoted = self._quote and self._quote in chunk
+            each = not quoted and not self._suspect.search(b"\n" + chunk)
         records = chunk.splitlines() if each else self._split(chunk)
-        if len(records) != expected:
+        if len(records) != expected or (doubt and not self._has_ends(start, stop)):
             self.check()
             raise SourceError(
                 f"{self.name} is not as its index says; delete {self._index_path()} and open it "
                 "again"
             )
+        if doubt:
+            self._doubted[span:last] = bytes(last - span)
         return records
+
+    def _has_ends(self, *offsets: int) -> bool:
+        """Whether a line ends right before each of these places."""
+        known = (self._start, self._size)
+        return all(at in known or self._bytes(at - 1, 1) in (b"\n", b"\r") for at in offsets)
 
     def _mark_line(self, mark: int) -> int:
         return self._lines[mark] if self._lines else self._firsts[mark] + 1
@@ -447,6 +459,7 @@ class Lines(Source):
         record = row + self._shift
         span = bisect_right(self._firsts, record) - 1
         if self._numbered[0] != span:  # bad rows come one after the other
+            self._span(span, span + 1)  # is as the index says
             start, stop = self._offsets[span : span + 2]
             chunk = self._bytes(start, stop - start)
             masked, _ = self._mask(chunk)
@@ -607,7 +620,7 @@ class Lines(Source):
     def _load(self) -> bool:
         """Use the index beside the file, if it is of this file as it is now."""
         try:
-            with open(self._index_path(), "rb") as stream:
+            with _plain_file(self._index_path()) as stream:
                 header = stream.read(_HEADER.size)
                 magic, version, unclosed, with_lines, *facts = _HEADER.unpack(header)
                 *facts, records, marks, _ = facts
@@ -615,7 +628,8 @@ class Lines(Source):
                     return False
                 arrays = [array("Q") for _ in range(3 if with_lines else 2)]
                 size = _HEADER.size + 8 * marks * len(arrays) + 4
-                if marks < 2 or os.fstat(stream.fileno()).st_size != size:
+                most = self._size // _SPAN + self._size // _BLOCK + 16
+                if not 2 <= marks <= most or os.fstat(stream.fileno()).st_size != size:
                     return False
                 crc = zlib.crc32(header)
                 for values in arrays:
@@ -627,11 +641,38 @@ class Lines(Source):
                     return False
         except (OSError, EOFError, struct.error):
             return False
+        if not self._leads_through(*arrays) or arrays[1][-1] != records:
+            return False
+        start, stop = arrays[0][-2:]
+        if self._mask(self._bytes(start, stop - start))[1] != bool(unclosed):
+            return False
         self._offsets, self._firsts = arrays[:2]
         self._lines = arrays[2] if with_lines else array("Q")
         self._records = records
         self._unclosed = bool(unclosed)
+        self._doubted = bytearray(b"\1") * len(self._offsets)
         return True
+
+    def _leads_through(
+        self, offsets: array[int], firsts: array[int], lines: Sequence[int] = ()
+    ) -> bool:
+        """Whether marks can be those of this file: anybody can write a checksum that fits."""
+        if (offsets[0], offsets[-1], firsts[0]) != (self._start, self._size, 0):
+            return False
+        sizes = list(map(sub, offsets[1:], offsets))
+        records = list(map(sub, firsts[1:], firsts))
+        longest = 4 * MAX_RECORD + self._size // _MARKS
+        if not all(0 < size <= longest for size in sizes) or min(records) < 0:
+            return False
+        ends = list(map(sub, lines[1:], lines)) if lines else records
+        if not all(map(le, records, ends)) or not all(map(le, ends, sizes)):
+            return False
+        hidden = (  # a span without records is never read, so it is looked at now
+            self._split(self._bytes(at, size))
+            for at, size, n in zip(offsets, sizes, records, strict=False)
+            if not n
+        )
+        return (not lines or lines[0] == 1) and not any(hidden)
 
     def _save(self) -> None:
         """Keep the index beside the file; where that cannot be, it is made again next time."""
@@ -639,7 +680,7 @@ class Lines(Source):
         temporary = ""
         try:
             try:
-                with open(path, "rb") as stream:
+                with _plain_file(path) as stream:
                     if stream.read(len(_MAGIC)) != _MAGIC:
                         return  # somebody else's file
             except FileNotFoundError:
@@ -1208,6 +1249,7 @@ _WIDE = (  # what begins text of more than one byte a character
 )
 _ALONE = re.compile(rb"\r(?!\n)")
 _pread: Any = getattr(os, "pread", None)
+_NO_WAIT: int = getattr(os, "O_NONBLOCK", 0)
 
 
 def _read_at(file: IO[bytes], size: int, at: int) -> bytes:
@@ -1239,6 +1281,15 @@ def _line_ends(text: bytes) -> int:
     if b"\r" in text:
         ends += text.count(b"\r") - text.count(b"\r\n")
     return ends
+
+
+def _plain_file(path: str) -> IO[bytes]:
+    """A file to read; an OSError if it is a pipe, which might wait for a writer for ever."""
+    file = open(path, "rb", opener=lambda p, flags: os.open(p, flags | _NO_WAIT))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path} is not a plain file")
+    return file
 
 
 def _remove(path: str) -> None:
