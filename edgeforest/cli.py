@@ -702,13 +702,7 @@ def predict_command(args: argparse.Namespace) -> int:
             f"{args.model} predicts numbers, which have no class shares; leave out --proba"
         )
     with opened(args, Progress()) as source:
-        absent = [name for name in forest.names if name not in source.names]
-        if absent:
-            raise Problem(
-                f"{source.name} has no column {absent[0]!r}, which the model was trained on; it "
-                f"has {listed(source.names, 12)}"
-                + ("; give --dates as for the training" if is_part(absent[0]) else "")
-            )
+        refuse_absent(forest, source)
         if args.target is not None and args.target not in source.names:
             raise Problem(
                 f"{source.name} has no column {args.target!r}; it has {listed(source.names, 12)}"
@@ -720,6 +714,17 @@ def predict_command(args: argparse.Namespace) -> int:
             rows = predict(forest, source, stream, args.proba, args.target)
         say("saved", f"{args.out}, {count(rows, 'prediction')}", wrap=False)
     return 0
+
+
+def refuse_absent(forest: Any, source: Source) -> None:
+    """Refuse a source that lacks a column of the model's."""
+    absent = [name for name in forest.names if name not in source.names]
+    if absent:
+        raise Problem(
+            f"{source.name} has no column {absent[0]!r}, which the model was trained on; it "
+            f"has {listed(source.names, 12)}"
+            + ("; give --dates as for the training" if is_part(absent[0]) else "")
+        )
 
 
 @contextmanager
@@ -740,24 +745,12 @@ def replaced(path: str) -> Iterator[TextIO]:
 def predict(forest: Any, source: Source, stream: TextIO, proba: bool, target: str | None) -> int:
     """Write a prediction for each row of the source; returns how many. A bad row has none."""
     unknown: dict[str, str] = {}  # by feature, a category that the forest has not met
-    take = [
-        number_of(source, name) if kinds is None else category_of(source, kinds, unknown, name)
-        for name, kinds in zip(forest.names, forest.categories, strict=True)
-    ]
-    places = [source.names.index(name) for name in forest.names]
     score = Score(forest.regression)
     writer = csv.writer(stream, lineterminator="\n")
     classes = forest.classes or ()
     writer.writerow(["prediction", *(f"p_{label}" for label in classes if proba)])
     blank = [""] * (1 + len(classes) * proba)
-    for at in range(0, len(source), BLOCK):
-        asked = range(at, min(len(source), at + BLOCK))
-        rows, block = source.read_kept(asked)
-        columns = [
-            [convert(value, row) for value, row in zip(block[place], rows, strict=True)]
-            for convert, place in zip(take, places, strict=True)
-        ]
-        features = list(zip(*columns, strict=True))
+    for asked, rows, block, features in read_features(forest, source, unknown):
         written = dict.fromkeys(asked, blank)
         answers = []
         if features and proba:
@@ -783,6 +776,25 @@ def predict(forest: Any, source: Source, stream: TextIO, proba: bool, target: st
     elif target is not None:
         print(f"no score: column {target!r} holds no values", file=sys.stderr)
     return len(source)
+
+
+def read_features(
+    forest: Any, source: Source, unknown: dict[str, str]
+) -> Iterator[tuple[range, Sequence[int], Sequence[Sequence[Any]], list[Any]]]:
+    """Blocks of a source: the rows asked for, those that can be read, their values, their features."""
+    take = [
+        number_of(source, name) if kinds is None else category_of(source, kinds, unknown, name)
+        for name, kinds in zip(forest.names, forest.categories, strict=True)
+    ]
+    places = [source.names.index(name) for name in forest.names]
+    for at in range(0, len(source), BLOCK):
+        asked = range(at, min(len(source), at + BLOCK))
+        rows, block = source.read_kept(asked)
+        columns = [
+            [convert(value, row) for value, row in zip(block[place], rows, strict=True)]
+            for convert, place in zip(take, places, strict=True)
+        ]
+        yield asked, rows, block, list(zip(*columns, strict=True))
 
 
 def add_truths(
@@ -916,6 +928,7 @@ WRITTEN_FOR = {  # the options of export that some formats have, and which
     "operator": (".onnx",),
     "inputs": (".onnx",),
     "rows": (".h", ".py"),
+    "scale": (".h", ".py"),
     "prefer": (".h",),
     "sign": (".json",),
 }
@@ -939,7 +952,7 @@ def export_command(args: argparse.Namespace) -> int:
     if args.levels is not None and not args.shrink:
         raise Problem("--levels is how far --shrink goes; give both")
     key = read_key(args.sign)
-    forest = load_model(args.model)
+    forest = before = load_model(args.model)
     say("read", f"{kept_file(args.model)}: {shape(forest)}", wrap=False)
     try:
         if args.shrink:
@@ -948,6 +961,8 @@ def export_command(args: argparse.Namespace) -> int:
         content = WRITERS[ending](forest, args, key)
     except (ValueError, TypeError) as error:
         raise Problem(f"{args.model}: {error}") from None
+    if args.check is not None:
+        say("checked", changes(before, forest, args), wrap=False)
     with replaced(args.out) as stream:
         stream.buffer.write(content)
     more = {".h": f" of C text; call {c_name(args.out)}_predict(row)", ".py": " of Python text"}
@@ -958,6 +973,24 @@ def export_command(args: argparse.Namespace) -> int:
 def exporter(module: str) -> Any:
     """A module of `edgeforest.export`: the other commands start without it."""
     return import_module(f"edgeforest.export.{module}")
+
+
+def changes(before: Any, after: Any, args: argparse.Namespace) -> str:
+    """How many rows of a log get another answer from what is written than from the model."""
+    scaling = exporter("scaling")
+    kind = args.rows or "float32"
+    scales = scaling.scales_of(after, kind, args.scale)
+    changed = rows = 0
+    with open_source(args.check) as source:
+        refuse_absent(before, source)
+        for *_, features in read_features(before, source, {}):
+            if not features:
+                continue
+            seen = scaling.round_rows(after, features, kind, scales)
+            answers = zip(before.predict(features), after.predict(seen), strict=True)
+            changed += sum(one != two for one, two in answers)
+            rows += len(features)
+    return f"{changed:,} of {count(rows, 'prediction')} for {args.check} change"
 
 
 def json_of(forest: Any, args: argparse.Namespace, key: bytes | None) -> bytes:
@@ -984,14 +1017,15 @@ def onnx_of(forest: Any, args: argparse.Namespace, key: bytes | None) -> bytes:
 
 def c_of(forest: Any, args: argparse.Namespace, key: bytes | None) -> bytes:
     """The text of a C header."""
-    options = {"rows": args.rows or "float32", "prefer": args.prefer or "size"}
+    options = {"rows": args.rows or "float32", "scale": args.scale, "prefer": args.prefer or "size"}
     text: str = exporter("c_header").to_c(forest, c_name(args.out), **options)
     return text.encode()
 
 
 def micropython_of(forest: Any, args: argparse.Namespace, key: bytes | None) -> bytes:
     """The text of a MicroPython module."""
-    text: str = exporter("micropython_module").to_micropython(forest, rows=args.rows or "float32")
+    options = {"rows": args.rows or "float32", "scale": args.scale}
+    text: str = exporter("micropython_module").to_micropython(forest, **options)
     return text.encode()
 
 
@@ -1170,6 +1204,16 @@ def whole_number(low: int, high: int) -> Callable[[str], int]:
         return value
 
     return convert
+
+
+def scale(text: str) -> float | str:
+    """A scale of rows of whole numbers."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be a number such as 10, or auto, got {text!r}"
+        ) from None
 
 
 def jobs(text: str) -> int:
@@ -1542,6 +1586,11 @@ def add_export(commands: Any) -> None:
         help="with --shrink: N votes a leaf at most, such as 255; smaller, and the model may then "
         "predict a little differently: predict --target tells",
     )
+    parser.add_argument(
+        "--check",
+        metavar="LOG",
+        help="say for how many rows of this log the model and what is written differ",
+    )
     onnx = parser.add_argument_group("ONNX")
     onnx.add_argument(
         "--operator",
@@ -1558,6 +1607,13 @@ def add_export(commands: Any) -> None:
         "--rows",
         choices=("float32", "int16", "uint8"),
         help="the type of a row's values (default float32); whole numbers need no floats",
+    )
+    code.add_argument(
+        "--scale",
+        type=scale,
+        metavar="S",
+        help="rows of int16 or uint8 hold every number times S, such as 10, for features that are "
+        "not whole; auto finds a power of ten for each feature",
     )
     code.add_argument(
         "--prefer",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .c_header import to_c
     from .micropython_module import to_micropython
     from .onnx_model import from_onnx, to_onnx
+    from .scaling import rounded_rows
     from .shrinking import Shrinkage, shrink
     from .signing import load_signed, sign, verify
     from .sklearn_import import from_sklearn
@@ -20,6 +21,7 @@ __all__ = [
     "from_onnx",
     "from_sklearn",
     "load_signed",
+    "rounded_rows",
     "shrink",
     "sign",
     "to_c",
@@ -32,6 +34,7 @@ _LATER = {
     "c_header": ("to_c",),
     "micropython_module": ("to_micropython",),
     "onnx_model": ("from_onnx", "to_onnx"),
+    "scaling": ("rounded_rows",),
     "shrinking": ("Shrinkage", "shrink"),
     "signing": ("load_signed", "sign", "verify"),
     "sklearn_import": ("from_sklearn",),

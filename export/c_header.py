@@ -21,7 +21,6 @@ from .packing import (
     Leaves,
     Packed,
     Question,
-    Rows,
     Splits,
     Trees,
     as_forest,
@@ -32,6 +31,7 @@ from .packing import (
     read_leaves,
     read_trees,
 )
+from .scaling import RANGES, Rows, Scale, scales_of
 
 ROW_TYPES = {"float32": "float", "int16": "int16_t", "uint8": "uint8_t"}
 # Type code: the type in C, and how it is read from flash.
@@ -66,12 +66,15 @@ def to_c(
     name: str = "model",
     *,
     rows: Rows = "float32",
+    scale: Scale = None,
     prefer: Literal["size", "speed"] = "size",
 ) -> str:
     """A forest, or fitted estimator, as a C99 header that needs nothing else.
 
     `rows` is the type of a row's values. With "int16" or "uint8", for features that are whole
-    numbers, nothing of a classification is a float. `prefer="size"` writes tables that a loop of a
+    numbers, nothing of a classification is a float. Other features need a `scale`: a row then
+    holds each value times that, and `model_scaled(feature, x)` in the header makes it so; "auto"
+    takes a power of ten for each feature. `prefer="size"` writes tables that a loop of a
     few lines walks through, `prefer="speed"` writes every split as a branch: fewer instructions,
     more flash. Votes and labels are those of `Forest.predict_into`, and a regression's value that
     of `Forest.predict`, to the last bit.
@@ -88,22 +91,24 @@ def to_c(
         raise ValueError(f"prefer must be 'size' or 'speed', got {prefer!r}")
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(f"name must be a name in C, such as 'model', got {name!r}")
-    return _Header(forest, name, rows, prefer == "speed").text()
+    return _Header(forest, name, rows, scale, prefer == "speed").text()
 
 
 class _Header:
     """One header while it is written."""
 
-    def __init__(self, forest: Forest, name: str, rows: Rows, speed: bool) -> None:
+    def __init__(self, forest: Forest, name: str, rows: Rows, scale: Scale, speed: bool) -> None:
         self.forest = forest
         self.name = name
         self.rows = rows
-        self.row_type = ROW_TYPES.get(rows, "")
+        self.scales = scales_of(forest, rows, scale)
+        self.row_type = ROW_TYPES[rows]
         self.arrays: list[str] = []
         self.reads: set[str] = set()
         self.pointers: list[str] = []  # declared in the function that sums the votes
         self.set: list[str] = []  # statements that set pointers
         self.most = most_votes(forest)
+        self.scaled = "" if scale is None else self._scaled()
         self.body = self._branches() if speed else self._tables()
 
     def text(self) -> str:
@@ -127,6 +132,7 @@ class _Header:
             self.body,
             self._predict(),
             self._label(),
+            self.scaled,
             "#endif",
         ]
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -140,11 +146,15 @@ class _Header:
         else:
             lines += [f"int {name}_predict({row})  the place of the class; see {name}_label"]
         lines += [f"void {name}_votes({row}, {name}_sum *out)  the sums of the trees' votes", ""]
-        lines += describe_row(forest, "0 or NaN" if self.rows == "float32" else "0")
+        if self.scaled:
+            lines += [
+                f"{self.row_type} {name}_scaled(int feature, float x)  a number for a row",
+                "",
+            ]
+        lines += describe_row(forest, self.rows, self.scales)
         if self.rows == "float32":
             lines += ["NaN is a missing value: do not compile with -ffast-math if there are any."]
-        lines = [line.replace("*/", "* /").replace("/*", "/ *") for line in lines]
-        return "\n".join(["/*", *(f" * {line}".rstrip() for line in lines), " */"])
+        return "\n".join(["/*", *(f" * {_comment(line)}".rstrip() for line in lines), " */"])
 
     def _flash(self) -> str:
         """How arrays are kept in flash and read from it, on machines where that differs."""
@@ -189,7 +199,7 @@ class _Header:
     # ---- Tables
 
     def _tables(self) -> str:
-        packed = pack(self.forest, self.rows)
+        packed = pack(self.forest, self.rows, self.scales)
         trees, leaves = packed.trees, packed.leaves
         kind = "uint_fast16_t" if len(trees.leaves) + len(trees.sizes) < 65536 else "uint_fast32_t"
         names, walk = ["t", "leaf"], ["(void)row;", "leaf = t;"]
@@ -224,6 +234,8 @@ class _Header:
             at = "a"
         word = array("features", splits.words, at)
         cut = array("cuts", splits.cuts, at)
+        if self.rows == "int16" and item_code(splits.cuts) == "H":
+            cut = f"(int16_t){cut}"  # where int has 16 bits, x would become unsigned, too
         self.pointers.append(f"{self.row_type} x;")
         if splits.feature:
             self.pointers.append("uint_fast16_t f;")
@@ -318,7 +330,7 @@ class _Header:
     # ---- Branches
 
     def _branches(self) -> str:
-        trees = read_trees(self.forest, self.rows)
+        trees = read_trees(self.forest, self.rows, self.scales)
         leaves = read_leaves(trees.leaves, True)
         assert leaves.places is not None
         functions, calls, start = [], [], 0
@@ -425,6 +437,20 @@ class _Header:
             f"{_numbers(values, 8)}\n    }};\n    return labels[place];\n}}"
         )
 
+    def _scaled(self) -> str:
+        """The function that makes a number what a row holds: `scaling.scaled`, in C."""
+        low, high = RANGES[self.rows]
+        scale = self._array("scales", self.scales, "feature")
+        return (
+            "/* A number as a row holds it: times the scale of its feature, rounded. */\n"
+            f"static inline {self.row_type} {self.name}_scaled(int feature, float x)\n{{\n"
+            f"    volatile float v = x * {scale};\n"
+            f"    if (!(v < {high}.0f)) return {high};\n"
+            f"    if (v < {low}.0f) return {low};\n"
+            "    v = v + (v < 0.0f ? -0.5f : 0.5f);\n"
+            f"    return ({self.row_type})v;\n}}"
+        )
+
 
 def _indent(lines: Iterable[str]) -> list[str]:
     return [line if re.match(r"n\d+:", line) else f"    {line}" for line in lines]
@@ -447,6 +473,12 @@ def _float(value: float) -> str:
         return "INFINITY" if value > 0 else "-INFINITY"
     text = f"{struct.unpack('<f', struct.pack('<f', value))[0]:.9g}"
     return text + ("f" if "." in text or "e" in text else ".0f")
+
+
+def _comment(line: str) -> str:
+    """A line that ends no comment and is ASCII, with trigraphs or without."""
+    line = re.sub(r"\?(?=\?)", "? ", line).replace("*/", "* /").replace("/*", "/ *")
+    return line.encode("ascii", "backslashreplace").decode().rstrip("\\ ")
 
 
 def _string(text: str) -> str:

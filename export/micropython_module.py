@@ -21,7 +21,6 @@ from .packing import (
     Leaves,
     Packed,
     Question,
-    Rows,
     Splits,
     Trees,
     as_forest,
@@ -30,18 +29,21 @@ from .packing import (
     pack_trees,
     read_trees,
 )
+from .scaling import RANGES, Rows, Scale, scales_of
 
 MISSING = 65535  # the bin of a missing number
 UNKNOWN = 65534  # the code of what is no category
 
 
-def to_micropython(model: Any, *, rows: Rows = "float32") -> str:
+def to_micropython(model: Any, *, rows: Rows = "float32", scale: Scale = None) -> str:
     """A forest, or fitted estimator, as the text of a MicroPython module.
 
     Its `predict_into(row, out)` is that of the forest: the same votes, bit for bit. `predict(row)`
     gives the label (or value). With `rows="float32"` a row holds numbers, NaN where one is missing;
     with "int16" or "uint8", for features that are whole numbers, it holds whole numbers of that
-    range, such as `bytes`. Categories are 1, 2, ..., and 0 if missing.
+    range, such as `bytes`. Other features need a `scale`: a row then holds each value times that,
+    and `scaled(feature, x)` in the module makes it so; "auto" takes a power of ten for each
+    feature. Categories are 1, 2, ..., and 0 if missing.
 
     >>> from edgeforest import train
     >>> X = [[i % 50, i % 7] for i in range(300)]
@@ -53,18 +55,21 @@ def to_micropython(model: Any, *, rows: Rows = "float32") -> str:
     >>> sum(out) == forest.scale * 3
     True
     """
-    return _Module(as_forest(model), rows).text()
+    return _Module(as_forest(model), rows, scale).text()
 
 
 class _Module:
     """One module while it is written."""
 
-    def __init__(self, forest: Forest, rows: Rows) -> None:
+    def __init__(self, forest: Forest, rows: Rows, scale: Scale) -> None:
         self.forest = forest
+        self.rows = rows
+        self.scales = scales_of(forest, rows, scale)
+        self.scaled = scale is not None
         self.constants: list[str] = []
         self.locals: list[str] = []  # globals that predict_into reads: a local is faster
         most_votes(forest)  # refuses what cannot be exact
-        trees = read_trees(forest, rows)
+        trees = read_trees(forest, rows, self.scales)
         self.float_rows = rows == "float32" and bool(trees.tests)
         self.row = "row"
         before: list[str] = []
@@ -100,14 +105,13 @@ class _Module:
         forest = self.forest
         what = "a regression" if forest.regression else f"{forest.n_votes} classes"
         about = f"A forest of {len(forest)} trees, {what}; written by EdgeForest."
-        missing = "0 or NaN" if self.float_rows else "0"
-        imports = []
-        if self.float_rows or forest.regression:
-            imports = ["import struct", "from array import array", ""]
+        imports = ["import struct"] if self.float_rows or forest.regression else []
+        if imports or self.scaled:
+            imports += ["from array import array", ""]
         parts = [
             f'"""{about}"""\n',
             *imports,
-            *(f"# {line}" for line in describe_row(forest, missing)),
+            *(f"# {line}" for line in describe_row(forest, self.rows, self.scales)),
             *self.constants,
             f"_out = [0] * {forest.n_votes}",
             *(self._bin_functions() if self.float_rows else []),
@@ -115,6 +119,7 @@ class _Module:
             *self.predict_into,
             "\n",
             *(self._value() if forest.regression else self._label()),
+            *(self._scaled() if self.scaled else []),
         ]
         return "\n".join(parts) + "\n"
 
@@ -303,6 +308,20 @@ class _Module:
             "def predict(row):",
             '    """The class of a row."""',
             "    return CLASSES[predict_into(row, _out)]",
+        ]
+
+    def _scaled(self) -> list[str]:
+        low, high = RANGES[self.rows]
+        return [
+            *("\n", f"SCALES = {tuple(self.scales)!r}", "\n"),
+            "def scaled(feature, x):",
+            '    """A number as a row holds it: times the scale of its feature, rounded."""',
+            '    v = array("f", [array("f", [x])[0] * array("f", [SCALES[feature]])[0]])[0]',
+            f"    if not v < {high}:",
+            f"        return {high}",
+            f"    if v < {low}:",
+            f"        return {low}",
+            '    return int(array("f", [v + (-0.5 if v < 0 else 0.5)])[0])',
         ]
 
     def _value(self) -> list[str]:

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from edgeforest.core_pure import EQUAL, FEATURE, LEAF, MASK, MISSING_LEFT, Forest
+from edgeforest.core_pure import EQUAL, FEATURE, LEAF, MISSING_LEFT, Forest
 
-Rows: TypeAlias = Literal["float32", "int16", "uint8"]
+from .scaling import RANGES, Rows, whole_cut
+
 Votes: TypeAlias = tuple[int, ...]
 
-RANGES = {"int16": (-32768, 32767), "uint8": (0, 255)}  # of the rows that are whole numbers
 MOST_LEVELS = 14  # of filled-up trees
 MOST_SUM = 1 << 24  # above, a float32 does not hold every whole number
 FILL = 1.1  # times as many bytes may filling up cost: it saves half of the instructions
@@ -91,14 +91,13 @@ def as_forest(model: Any) -> Forest:
     return forest
 
 
-def read_trees(forest: Forest, rows: Rows) -> Trees:
+def read_trees(forest: Forest, rows: Rows, scales: Sequence[float] = ()) -> Trees:
     """The trees of a forest, without what cannot matter for rows of this type.
 
+    Rows of whole numbers hold each value times the scale of its feature, 1 by default.
     A category that none equals, and whole numbers, which are never missing and have an end, decide
     some splits beforehand; a split whose sides vote alike is none.
     """
-    if rows != "float32" and rows not in RANGES:
-        raise ValueError(f"rows must be 'float32', 'int16' or 'uint8', got {rows!r}")
     trees = Trees([], [], [], [], 0)
     width = forest.n_votes
     known: dict[Question | Votes, Any] = {}
@@ -109,7 +108,7 @@ def read_trees(forest: Forest, rows: Rows) -> Trees:
             at, parent, on_right = stack.pop()
             test = None
             while forest.feature[at] != LEAF:
-                test = _test(forest, at, rows)
+                test = _test(forest, at, rows, scales)
                 side = _decided(test, rows)
                 if side is None:
                     break
@@ -133,14 +132,14 @@ def read_trees(forest: Forest, rows: Rows) -> Trees:
     return trees
 
 
-def _test(forest: Forest, at: int, rows: Rows) -> Question:
+def _test(forest: Forest, at: int, rows: Rows, scales: Sequence[float]) -> Question:
     """The test of a split, for rows of this type."""
     word, cut = forest.feature[at], forest.threshold[at]
     equal, missing_left = bool(word & EQUAL), bool(word & MISSING_LEFT)
     if math.isnan(cut):
         raise ValueError(f"the threshold of node {at} is not a number; train the forest again")
     if rows != "float32":
-        cut = math.floor(max(-MASK, min(MASK, cut)))
+        cut = whole_cut(cut, scales[word & FEATURE] if scales else 1)
         low, high = RANGES[rows]
         if equal and not low <= cut <= high:
             cut = 0  # which is how missing is written, and so equals none
@@ -328,9 +327,9 @@ class Packed:
         return size + sum(item_size(part) * len(part) for part in counts)
 
 
-def pack(forest: Forest, rows: Rows) -> Packed:
+def pack(forest: Forest, rows: Rows, scales: Sequence[float] = ()) -> Packed:
     """The arrays of a forest."""
-    return pack_trees(read_trees(forest, rows))
+    return pack_trees(read_trees(forest, rows, scales))
 
 
 def pack_trees(trees: Trees) -> Packed:
@@ -343,19 +342,24 @@ def pack_trees(trees: Trees) -> Packed:
     return filled if filled.bytes <= FILL * plain.bytes else plain
 
 
-def describe_row(forest: Forest, missing: str) -> list[str]:
-    """What to write about each place of a row; `missing` says how a missing category is written.
+def describe_row(forest: Forest, rows: Rows, scales: Sequence[float] = ()) -> list[str]:
+    """What to write about each place of a row, and about missing values.
 
-    Features without a name or kinds of their own are left out.
+    Features without a name, scale or kinds of their own are left out.
     """
     lines = []
+    absent = "0" if rows in RANGES else "0 or NaN"
     for f, (name, kinds) in enumerate(zip(forest.names, forest.categories, strict=True)):
         text = _one_line(name)
         if kinds is not None:
             codes = [f"{code} {_one_line(kind)}" for code, kind in enumerate(kinds, 1)]
-            text += f": {', '.join(codes)} ({missing}: missing or unknown)"
+            text += f": {', '.join(codes)} ({absent}: missing or unknown)"
+        elif scales and scales[f] != 1:
+            text += f", times {scales[f]:g}"
         if text != f"x{f}":
             lines.append(f"row[{f}]: {text}")
+    if rows in RANGES and None in forest.categories:
+        lines.append(f"Numbers cannot be missing: {rows} has no NaN.")
     return lines
 
 

@@ -813,7 +813,7 @@ def test_export_to_c(model, tmp_path, capsys):
         texts[prefer] = out.read_text()
         assert "int my_lamp_2_predict(const float *row)" in texts[prefer]
     assert texts["size"] != texts["speed"]
-    exported(capsys, model, tmp_path / "1.h", "--rows", "int16")
+    exported(capsys, model, tmp_path / "1.h", "--rows", "int16", "--scale", "auto")
     assert "int model_1_predict(const int16_t *row)" in (tmp_path / "1.h").read_text()
 
 

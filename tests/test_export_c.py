@@ -35,7 +35,7 @@ def made(seed: int, *, classes: int = 3, trees: int = 5, splits: int = 15, **opt
     """A forest drawn at random, that no training would come to; `classes=0` is a regression.
 
     Options: features=, categories= (how many of the features), missing=True (to either side),
-    whole=True (thresholds around whole numbers), scale=, deep=True (one long chain), pure=True
+    whole="B" or "h" (thresholds of whole numbers of that type), scale=, deep=True (one long chain), pure=True
     (a leaf votes for one class), sums=False (leaves whose votes add up to different sums).
     """
     rng = random.Random(seed)
@@ -89,7 +89,8 @@ def _threshold(rng, category, options):
     if category:
         return rng.randint(1, 4)
     if options.get("whole"):
-        return rng.choice([rng.randint(-5, 300), rng.randrange(256) + 0.5, rng.gauss(0, 9000)])
+        low, high = (0, 254) if options["whole"] == "B" else rng.choice([(0, 254), (-9000, 32766)])
+        return rng.randint(low, high) + rng.choice([0, 0.5])
     return rng.choice([rng.gauss(0, 1), rng.gauss(0, 1e30), rng.randint(-9, 9), 1e-42, HUGE, 0.0])
 
 
@@ -262,8 +263,9 @@ def test_c_votes_as_the_forest_does_for_whole_rows(prefer: str, tmp_path: Path) 
     cases = []
     for seed in range(3):
         for options in ({"classes": 3}, {"classes": 0}, {"classes": 12, "scale": 7}):
-            forest = made(seed, whole=True, missing=True, categories=seed % 3, **options)
-            cases += [(forest, whole_rows(forest, 60, kind)) for kind in "Bh"]
+            for kind in "Bh":
+                forest = made(seed, whole=kind, missing=True, categories=seed % 3, **options)
+                cases.append((forest, whole_rows(forest, 60, kind)))
     check(tmp_path, cases, prefer, ["-O0", *SANITIZE])
 
 
@@ -407,7 +409,7 @@ def test_the_header_compiles_for_boards(board: str, tmp_path: Path, figure) -> N
         pytest.skip(f"there is no {compiler} here: apt install {PACKAGES[compiler]}")
     sizes = []
     forests = {
-        "whole": (made(3, whole=True, classes=4, scale=255), "int16"),
+        "whole": (made(3, whole="h", classes=4, scale=255), "int16"),
         "missing": (made(4, missing=True, categories=1), "float32"),
         "regression": (made(5, classes=0, missing=True), "float32"),
     }

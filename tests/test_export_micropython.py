@@ -32,8 +32,9 @@ def cases(every: int = 1) -> list[tuple[Forest, list[array]]]:
     found = [(forest, hard_rows(forest, 40)) for forest in all_kinds()]
     for seed in range(3):
         for options in ({"classes": 3}, {"classes": 0}, {"classes": 12, "scale": 7}):
-            forest = made(seed, whole=True, missing=True, categories=seed % 3, **options)
-            found += [(forest, whole_rows(forest, 40, kind)) for kind in "Bh"]
+            for kind in "Bh":
+                forest = made(seed, whole=kind, missing=True, categories=seed % 3, **options)
+                found.append((forest, whole_rows(forest, 40, kind)))
     return found[::every]
 
 
