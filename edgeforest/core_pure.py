@@ -20,7 +20,6 @@ it; a *race* is the bandit at one node, from its first round to its decision.
 import gc
 import json
 import math
-import os
 import struct
 import time
 from array import array
@@ -1980,25 +1979,17 @@ class Forest:
 
     def save(self, path):
         """Write the model to a file; the old file stays whole until the new one is complete."""
-        path = str(path)
-        part = path + ".part"
-        with open(part, "wb") as stream:
-            try:
-                for piece in self.text():
-                    stream.write(piece.encode())
-                stream.write(b"\n")
-            except Exception:
-                stream.close()
-                os.remove(part)
-                raise
-        if hasattr(os, "replace"):
-            os.replace(part, path)
-            return
         try:
-            os.rename(part, path)
-        except OSError:  # FAT on a board does not rename over a file
-            os.remove(path)
-            os.rename(part, path)
+            from edgeforest import files
+        except ImportError:  # a board
+            try:
+                import files
+            except ImportError:
+                files = None  # without that file, a power cut costs the old model too
+        with files.replacing(path) if files else open(path, "wb") as stream:
+            for piece in self.text():
+                stream.write(piece.encode())
+            stream.write(b"\n")
 
 
 def load(source, kind=Forest):

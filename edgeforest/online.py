@@ -754,6 +754,7 @@ class OnlineForest:
         self._sum = 0  # of what was wrong
         self._told = 0  # rows that were judged before this was loaded
         self._lock = Lock()
+        self._saving = Lock()  # one save at a time: a later one must not be overtaken
         self._recent = array("f", bytes(4 * RECENT)) if criterion == "mse" else bytearray(RECENT)
         self._grove = self._model = None
         self._built = 0
@@ -1200,9 +1201,10 @@ class OnlineForest:
         The file is a model like any other. Whenever the power fails, there is the old one or the
         new one.
         """
-        forest, state = self._whole()
-        core_pure._tidy()
-        _storage().write(forest, path, state)
+        with self._saving:  # apart from `_lock`: rows are learned while a slow card is written
+            forest, state = self._whole()
+            core_pure._tidy()
+            _storage().write(forest, path, state)
 
     def _whole(self):
         """The forest, and what is to be remembered beside it."""

@@ -6,8 +6,8 @@
     Resumable   the same in steps
     load        the model in such a file
 
-This file runs unchanged on CPython and MicroPython; on a board it lies beside `core_pure` and
-`reader`. It takes memory for the rows that are asked for, and half a kilobyte.
+This file runs unchanged on CPython and MicroPython; on a board it lies beside `core_pure`, `files`
+and `reader`. It takes memory for the rows that are asked for, and half a kilobyte.
 
 >>> from edgeforest.sources import Table, binary
 >>> rows = [[i % 50, i % 7, i % 50 > 20] for i in range(5000)]
@@ -29,9 +29,10 @@ from array import array
 
 try:
     from edgeforest import core_pure as core
-    from edgeforest import reader
+    from edgeforest import files, reader
 except ImportError:  # a board, where each is a file of its own
     import core_pure as core
+    import files
     import reader
 
 try:
@@ -203,49 +204,21 @@ def _room(typecode, n):
 def write(forest, path, state=None):
     """Write a model so that, whenever the power fails, there is the old one or the new one.
 
-    It is written to a file beside it, `.part`, flushed to the disk and renamed. `state` is what a
-    training that is not over has to remember; `read` gives it back.
+    `state` is what a training that is not over has to remember; `read` gives it back.
     """
-    path = str(path)
-    part = path + ".part"
+    files.write(path, _text(forest, state))
+
+
+def _text(forest, state):
     crc = 0
     tail = "" if state is None else f',"{reader.STATE}":{json.dumps(state)}'
-    with open(part, "wb") as stream:
-        try:
-            for pieces in (forest._pieces(), (tail,)):
-                for piece in pieces:
-                    core._tidy()
-                    piece = piece.encode()
-                    crc = core._crc32(piece, crc)
-                    stream.write(piece)
-            stream.write(f',"crc32":"{_hex(crc)}"}}\n'.encode())
-            stream.flush()
-            if hasattr(os, "fsync"):
-                os.fsync(stream.fileno())
-            elif hasattr(os, "sync"):
-                os.sync()
-        except Exception:
-            stream.close()
-            os.remove(part)
-            raise
-    _rename(part, path)
-
-
-def _rename(part, path):
-    if hasattr(os, "replace"):
-        os.replace(part, path)
-    else:
-        try:
-            os.rename(part, path)
-        except OSError:  # FAT on a board does not rename over a file
-            os.remove(path)  # if the power fails here, `read` finds the other one
-            os.rename(part, path)
-    if hasattr(os, "O_DIRECTORY"):  # the new name, too, has to reach the disk
-        folder = os.open(os.path.dirname(path) or ".", os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    for pieces in (forest._pieces(), (tail,)):
+        for piece in pieces:
+            core._tidy()
+            piece = piece.encode()
+            crc = core._crc32(piece, crc)
+            yield piece
+    yield f',"crc32":"{_hex(crc)}"}}\n'
 
 
 def _exists(path):
@@ -259,8 +232,8 @@ def _exists(path):
 def read(path, kind=Forest):
     """The model in a file and the state of its training, None if that is over.
 
-    Both are None if there is no model yet. One that was complete when the power failed, but did
-    not have its name yet, is given it.
+    Both are None if there is no model yet. One that a board has completed, but could not give its
+    name before the power failed, is given it.
     """
     path = str(path)
     if _exists(path):
@@ -272,7 +245,7 @@ def read(path, kind=Forest):
         found = reader.read_checkpoint(part, kind)
     except ValueError:  # the very first one, cut short
         return None, None
-    _rename(part, path)
+    files.rename(part, path)
     return found
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TypeAlias
 from zlib import crc32
 
+from edgeforest import files
 from edgeforest.core_pure import Forest
 from edgeforest.engine import load
 
@@ -62,7 +63,7 @@ def sign(source: Source, key: str | bytes | None = None) -> str:
     signed += b',"crc32":"%08x"}' % crc32(signed)
     path = _path(source)
     if path is not None:
-        _write(path, signed + b"\n")
+        files.write(path, (signed, b"\n"))
     return signed.decode()
 
 
@@ -153,14 +154,3 @@ def _read(source: Source) -> bytes:
         return path.read_bytes().strip()
     assert not isinstance(source, os.PathLike)
     return (source.encode() if isinstance(source, str) else bytes(source)).strip()
-
-
-def _write(path: Path, text: bytes) -> None:
-    """Write a file; the old one stays whole until the new one is complete."""
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_bytes(text)
-        os.replace(part, path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise

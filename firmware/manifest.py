@@ -3,7 +3,7 @@
 metadata(version="0.1.0", description="Random forests that train on the device.")  # noqa: F821
 package(  # noqa: F821
     "edgeforest",
-    files=("core_pure.py", "buffers.py", "reader.py", "storage.py", "online.py"),
+    files=("core_pure.py", "buffers.py", "files.py", "reader.py", "storage.py", "online.py"),
     base_path="..",
     opt=3,
 )

@@ -37,6 +37,7 @@ GESTURE = FIRMWARE / "examples" / "gesture.py"
 # What the core may import: it has to be there on every board (or be guarded, as micropython is).
 ALLOWED_IMPORTS = {
     *("array", "binascii", "gc", "json", "math", "micropython", "os", "struct", "time"),
+    *("edgeforest", "files"),  # guarded: a model is saved without them, too
 }
 CORE_BYTES = 28_000  # of the compiled core: a board keeps it in its heap
 

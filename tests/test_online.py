@@ -447,7 +447,7 @@ print(OnlineForest.load("live.json").forest().to_json() == text)
 @pytest.mark.parametrize("criterion", ["gini", "mse"])
 def test_a_board_learns_what_cpython_learns(criterion, tmp_path):
     package = CORE.parent
-    for name in ("core_pure", "online", "storage", "reader"):
+    for name in ("core_pure", "files", "online", "reader", "storage"):
         compile_mpy(package / f"{name}.py", tmp_path / f"{name}.mpy", "-O3")
     model, same = output(run_micropython(BOARD, tmp_path, "200k", [criterion])).splitlines()
     assert same == "True"

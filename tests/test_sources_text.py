@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from edgeforest import disk
 from edgeforest.sources import SourceError, text
 from edgeforest.sources.text import CSV, JSONLines, LineProtocol, Lines
 from edgeforest.tables import cell
@@ -556,13 +557,11 @@ def test_an_index_that_cannot_be_kept_is_no_error(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(text.tempfile, "mkstemp", refuse)
-    with CSV(path) as source:
-        assert len(source) == 100_000
-    monkeypatch.undo()
-    monkeypatch.setattr(text.os, "replace", refuse)
-    with CSV(path) as source:
-        assert len(source) == 100_000
+    for name in ("_create", "_sync"):
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, name, refuse)
+            with CSV(path) as source:
+                assert len(source) == 100_000
     assert [p.name for p in tmp_path.iterdir()] == ["log.csv"]
 
 

@@ -37,12 +37,12 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import core_pure, sources, storage
+from edgeforest import core_pure, disk, files, sources, storage
 from edgeforest.core_pure import LEAF, Budget, Rng
 from edgeforest.storage import Npy, Resumable, draw
 
 STORAGE = ROOT / "edgeforest" / "storage.py"
-FILES = (CORE, STORAGE, ROOT / "edgeforest" / "reader.py")
+FILES = (CORE, STORAGE, *(ROOT / "edgeforest" / f"{name}.py" for name in ("files", "reader")))
 README = ROOT / "firmware" / "README.md"
 on_every_engine = pytest.mark.usefixtures("engine")
 
@@ -507,13 +507,12 @@ class PowerCut(BaseException):
 
 
 class Fat:
-    """What storage asks of `os`, on a filesystem that does not rename over a file."""
+    """What is asked of a board's `os`, on a filesystem that does not rename over a file."""
 
     def __init__(self, cut: int) -> None:
-        self.cut = cut  # calls until the power fails; a call after that is a mistake
+        self.cut = cut  # calls until the power fails; no call after that does anything
 
     def _step(self) -> None:
-        assert self.cut >= 0
         self.cut -= 1
         if self.cut < 0:
             raise PowerCut
@@ -541,15 +540,16 @@ def test_every_cut_on_a_filesystem_like_fat(
     options: dict[str, Any] = {"by_column": True, "n_trees": 3, "max_depth": 3}
     whole = edgeforest.train(X, Y, **options).to_json() + "\n"
     met = set()
+    monkeypatch.setattr(files, "disk", None)
     for cut in range(100):
         path = tmp_path / str(cut)
-        monkeypatch.setattr(storage, "os", Fat(cut))
+        monkeypatch.setattr(files, "os", Fat(cut))
         try:
             storage.train(X, Y, path, **options)
             break
         except PowerCut:
             pass
-        monkeypatch.setattr(storage, "os", Fat(100))
+        monkeypatch.setattr(files, "os", Fat(100))
         there = path.exists(), path.with_name(f"{cut}.part").exists()
         forest = storage.read(path)[0]
         met.add((*there, forest is not None))
@@ -585,7 +585,7 @@ def test_a_disk_that_is_full_leaves_the_old_model(
     def full(number: int) -> None:
         raise OSError(28, "no space left")
 
-    monkeypatch.setattr(storage, "os", SimpleNamespace(**{**vars(os), "fsync": full}))
+    monkeypatch.setattr(disk, "os", SimpleNamespace(**{**vars(os), "fsync": full}))
     with pytest.raises(OSError, match="no space left"):
         storage.train(X, Y, path, resume=True, by_column=True, n_trees=4)
     assert path.read_bytes() == before
@@ -931,7 +931,7 @@ def test_it_imports_only_what_a_board_has() -> None:
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
             found.add(node.module or "")
-    ours = {"core_pure", "reader", "edgeforest", "edgeforest.engine"}
+    ours = {"core_pure", "files", "reader", "edgeforest", "edgeforest.engine"}
     assert found == {"array", "json", "os", "struct", *ours}
 
 

@@ -31,8 +31,9 @@ from importlib import import_module
 from itertools import accumulate, islice
 from operator import ge
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, BinaryIO, TypeAlias
 
+from edgeforest import files
 from edgeforest.core_pure import Rng
 from edgeforest.sources import Source, SourceError, _kept
 
@@ -1113,7 +1114,7 @@ def pack(
     numbers come back as NaN, missing text as None. Bad rows that may be skipped are not written.
 
     The source is read twice, a block at a time; `progress(done, of)` is called after each. The
-    file is complete when it appears: until then it is called `<path>.part`.
+    file is complete when it appears.
 
     >>> from edgeforest.sources import Table
     >>> days = pack(Table({"day": ["mon", "tue", "mon"], "unix": [1700000001, 1700086401, None]}),
@@ -1154,20 +1155,10 @@ class _Packer:
         n = sum(len(block[0]) for block in self.blocks(0))
         if n == 0:
             raise SourceError(f"no row of {self.source.name} can be used; look at its first lines")
-        part = f"{self.path}.part"
-        side = f"{self.path}.json"
         try:
-            try:
-                size = self.write(part, n)
-                with open(f"{side}.part", "w", encoding="utf-8") as file:
-                    json.dump(self.about(size), file)
-                os.replace(f"{side}.part", side)
-                os.replace(part, self.path)
-            except BaseException:
-                for left in (part, f"{side}.part"):
-                    with contextlib.suppress(OSError):
-                        os.remove(left)
-                raise
+            with files.replacing(self.path) as file:
+                size = self.write(file, n)
+                files.write(f"{self.path}.json", (json.dumps(self.about(size)),))
         except OSError as error:
             raise SourceError(f"cannot write {self.path}: {_reason(error)}") from None
         return Packed(self.path)
@@ -1207,7 +1198,7 @@ class _Packer:
             "number nor text"
         )
 
-    def write(self, path: str, n: int) -> int:
+    def write(self, file: BinaryIO, n: int) -> int:
         width = len(self.text)
         names = list(self.source.names)
         if len(set(names)) < width or "" in names:
@@ -1222,17 +1213,14 @@ class _Packer:
             descr = [(name, f"<f{size}") for name, size in zip(names, sizes, strict=True)]
             shape = (n,)
         written = 0
-        with open(path, "wb") as file:
-            file.write(_header(descr, shape))
-            for block in self.blocks(1):
-                columns = [self.encode(f, block[f], "fd"[sizes[f] == 8]) for f in range(width)]
-                file.write(_interleaved(columns, sizes))
-                written += len(columns[0])
-            if written != n:
-                raise SourceError(f"{self.source.name} was changed while it was packed; try again")
-            file.flush()
-            os.fsync(file.fileno())
-            return file.tell()
+        file.write(_header(descr, shape))
+        for block in self.blocks(1):
+            columns = [self.encode(f, block[f], "fd"[sizes[f] == 8]) for f in range(width)]
+            file.write(_interleaved(columns, sizes))
+            written += len(columns[0])
+        if written != n:
+            raise SourceError(f"{self.source.name} was changed while it was packed; try again")
+        return file.tell()
 
     def encode(self, f: int, column: Any, code: str) -> array[float]:
         if self.text[f]:

@@ -43,6 +43,7 @@ from itertools import accumulate, compress, islice
 from operator import le, sub
 from typing import IO, Any, Self
 
+from edgeforest import files
 from edgeforest.sources import Source, SourceError
 from edgeforest.tables import MISSING, count, reason
 
@@ -677,39 +678,30 @@ class Lines(Source):
     def _save(self) -> None:
         """Keep the index beside the file; where that cannot be, it is made again next time."""
         path = self._index_path()
-        temporary = ""
-        try:
-            try:
+        with suppress(OSError):
+            if os.path.lexists(path):
                 with _plain_file(path) as stream:
-                    if stream.read(len(_MAGIC)) != _MAGIC:
+                    if stream.read(len(_MAGIC)) != _MAGIC or os.path.islink(path):
                         return  # somebody else's file
-            except FileNotFoundError:
-                pass
-            folder, name = os.path.split(os.path.abspath(path))
-            handle, temporary = tempfile.mkstemp(".tmp", name + ".", folder)
-            with open(handle, "wb") as stream:
-                numbers = (*self._facts(), self._records, len(self._offsets), 0)
-                flags = (self._unclosed, bool(self._lines))
-                header = _HEADER.pack(_MAGIC, _VERSION, *flags, *numbers)
-                stream.write(header)
-                crc = zlib.crc32(header)
-                for values in (self._offsets, self._firsts, self._lines):
-                    if sys.byteorder == "big":
-                        values = array("Q", values)
-                        values.byteswap()
-                    crc = zlib.crc32(values, crc)
-                    stream.write(values)
-                stream.write(struct.pack("<I", crc))
-            if self._status is not None:  # who may read the file may read its index
-                os.chmod(temporary, stat.S_IMODE(self._status.st_mode) & 0o666)
-            os.replace(temporary, path)
-        except OSError:
-            if temporary:
-                _remove(temporary)
-        except BaseException:
-            if temporary:
-                _remove(temporary)
-            raise
+            mode = None  # who may read the file may read its index
+            if self._status is not None:
+                mode = stat.S_IMODE(self._status.st_mode) & 0o666
+            with files.replacing(path, mode) as stream:
+                self._write_index(stream)
+
+    def _write_index(self, stream: IO[bytes]) -> None:
+        numbers = (*self._facts(), self._records, len(self._offsets), 0)
+        flags = (self._unclosed, bool(self._lines))
+        header = _HEADER.pack(_MAGIC, _VERSION, *flags, *numbers)
+        stream.write(header)
+        crc = zlib.crc32(header)
+        for values in (self._offsets, self._firsts, self._lines):
+            if sys.byteorder == "big":
+                values = array("Q", values)
+                values.byteswap()
+            crc = zlib.crc32(values, crc)
+            stream.write(values)
+        stream.write(struct.pack("<I", crc))
 
 
 class CSV(Lines):
@@ -1290,8 +1282,3 @@ def _plain_file(path: str) -> IO[bytes]:
         file.close()
         raise OSError(f"{path} is not a plain file")
     return file
-
-
-def _remove(path: str) -> None:
-    with suppress(OSError):
-        os.unlink(path)
