@@ -13,6 +13,7 @@ rows tell nothing of the rest.
 from __future__ import annotations
 
 import gzip
+import marshal
 import os
 import zlib
 from array import array
@@ -26,6 +27,10 @@ from edgeforest.storage import draw as draw
 
 if TYPE_CHECKING:
     from edgeforest.core_pure import Forest, Rng
+
+
+LOOKED = 4096  # rows that are read at once for a checksum
+SUMMED = 1_000_000  # values that a checksum of a file is made of
 
 
 class SourceError(ValueError):
@@ -112,6 +117,45 @@ class Source:
         self.complaints: list[tuple[str, str]] = []  # (place, what is wrong) of the first bad rows
         self._bad_rows: set[int] = set()
 
+    # ---- Rows that were there before
+
+    path: str | None = None  # of the file, if there is one
+
+    def extent(self) -> dict[str, Any]:
+        """What a checkpoint remembers of these rows: whence, how many, and a checksum."""
+        return {**self.origin(), "rows": len(self), "crc32": self.checksum(len(self))}
+
+    def first(self, extent: Mapping[str, Any]) -> Source | None:
+        """The source of the rows that a checkpoint remembers, if it still begins with them.
+
+        None if it does not; the source itself if there are no others.
+        """
+        n = extent["rows"]
+        if not 0 < n <= len(self) or self.checksum(n) != extent["crc32"]:
+            return None
+        if n == len(self):
+            return self
+        from edgeforest.sources.views import First
+
+        return First(self, n)
+
+    def origin(self) -> dict[str, str]:
+        """A name to call it by, and a checksum of the place: a model may be given away."""
+        if self.path is None:
+            return {"name": self.name, "place": ""}
+        place = self.name.replace(self.path, os.path.realpath(self.path))
+        name = self.name.replace(self.path, os.path.basename(self.path))
+        return {"name": name, "place": f"{zlib.crc32(os.fsencode(place)):08x}"}
+
+    def checksum(self, n: int) -> str:
+        """The checksum of the first n rows; of a large file that of a sample of them."""
+        step = 1 if self.path is None else max(1, n * len(self.names) // SUMMED)
+        crc = zlib.crc32(repr(self.names).encode())
+        for at in range(0, n, LOOKED * step):
+            for column in self.read(range(at, min(n, at + LOOKED * step), step)):
+                crc = zlib.crc32(_bytes(column), crc)
+        return f"{crc:08x}"
+
     def check(self) -> None:
         """Raise a SourceError if it is not what it was when it was opened."""
 
@@ -127,6 +171,17 @@ class Source:
 
 def _place(row: int, line: int | None) -> str:
     return f"row {row}" if line is None else f"line {line}"
+
+
+def _bytes(column: Any) -> bytes:
+    """The values of a column as bytes, the same for the same values."""
+    if hasattr(column, "tobytes") and getattr(getattr(column, "dtype", None), "kind", "") != "O":
+        return bytes(column.tobytes())
+    values = [v.item() if hasattr(v, "item") else v for v in column]
+    try:
+        return marshal.dumps(values, 2)  # later versions look at who else holds a value
+    except ValueError:  # such as a date
+        return repr(values).encode("utf-8", "surrogatepass")
 
 
 def _kept(values: Any, places: list[int]) -> Any:

@@ -16,6 +16,7 @@ import ast
 import contextlib
 import json
 import math
+import operator
 import os
 import re
 import sqlite3
@@ -23,19 +24,20 @@ import stat
 import struct
 import sys
 import warnings
+import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import accumulate, islice
-from operator import ge
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeAlias
 
 from edgeforest import files
 from edgeforest.core_pure import Rng
 from edgeforest.sources import Source, SourceError, _kept
+from edgeforest.sources.snapshot import Snapshot
 
 PathType: TypeAlias = "str | os.PathLike[str]"
 
@@ -53,7 +55,7 @@ def _checked(rows: Sequence[int], n: int, name: str) -> Sequence[int]:
         return rows
     if hasattr(rows, "tolist"):  # of an array: its numbers are slow one by one
         rows = rows.tolist()
-    if rows.step < 0 if isinstance(rows, range) else any(map(ge, rows, islice(rows, 1, None))):
+    if rows.step < 0 if isinstance(rows, range) else any(map(operator.ge, rows, islice(rows, 1, None))):
         raise SourceError(f"rows of {name} must be asked for in ascending order, each once")
     for row in (rows[0], rows[-1]):
         if not 0 <= row < n:
@@ -88,15 +90,13 @@ def _count(n: int, what: str) -> str:
 
 
 class _File(Source):
-    """A file that must stay as it was when it was opened."""
+    """A file of which what was there when it was opened must stay."""
+
+    _snapshot: Snapshot | None = None
 
     def __init__(self, path: PathType) -> None:
         super().__init__()
-        self.name = os.fspath(path)
-        self._state = self._look()
-
-    def _look(self) -> tuple[int, int, int]:
-        """What changes when the file does."""
+        self.name = self.path = os.fspath(path)
         try:
             found = os.stat(self.name)
         except (OSError, ValueError) as error:
@@ -104,12 +104,12 @@ class _File(Source):
             raise SourceError(f"cannot read {self.name}: {reason}") from None
         if not stat.S_ISREG(found.st_mode):
             raise SourceError(f"cannot read {self.name}: it is no plain file")
-        return found.st_size, found.st_mtime_ns, found.st_ino
+        self._size = found.st_size
 
     def check(self) -> None:
-        """Raise a SourceError if the file was changed since it was opened."""
-        if self._look() != self._state:
-            raise SourceError(f"{self.name} was changed while it was used; open it again")
+        """Raise a SourceError if what was in the file when it was opened is not there any more."""
+        if self._snapshot is not None:
+            self._snapshot.check()
 
 
 # ---- NumPy's files ------------------------------------------------------------------------------
@@ -193,6 +193,9 @@ class Npy(_File):
         self._fields: list[_Field] = []
         self._n = self._stride = self._start = 0
         own = self._read_header()
+        end = self._start + self._n * self._stride  # rows may be appended, and the header then says so
+        assert self._file is not None
+        self._snapshot = Snapshot(self.path, self._file, start=self._start, end=end)
         self.names = own if names is None else [str(name) for name in names]
         if len(self.names) != len(own):
             raise SourceError(
@@ -306,7 +309,7 @@ class Npy(_File):
 
     def _read_header(self) -> list[str]:
         """Find out where what is; the names of the columns."""
-        if self._state[0] < 10:
+        if self._size < 10:
             raise self._not_npy("it is too short")
         start = self._bytes(0, 10)
         if start[:6] != b"\x93NUMPY":
@@ -314,13 +317,13 @@ class Npy(_File):
         if start[6] not in (1, 2, 3):
             raise self._not_npy(f"its version is {start[6]}, known are 1, 2 and 3")
         wide = start[6] > 1
-        if wide and self._state[0] < 12:
+        if wide and self._size < 12:
             raise self._short()
         length = int.from_bytes(self._bytes(8, 4) if wide else start[8:10], "little")
         if length > MAX_HEADER:
             raise self._not_npy(f"its header has {length} bytes, allowed are {MAX_HEADER}")
         self._start = (12 if wide else 10) + length
-        if self._start > self._state[0]:
+        if self._start > self._size:
             raise self._short()
         header = self._bytes(self._start - length, length)
         try:
@@ -356,7 +359,7 @@ class Npy(_File):
         self._n = shape[0]
         if self._n == 0 or self._stride == 0 or not names:
             raise SourceError(f"{self.name} is empty; it needs at least one row with one value")
-        if self._state[0] < self._start + self._n * self._stride:
+        if self._size < self._start + self._n * self._stride:
             raise self._short()
         return names
 
@@ -437,7 +440,8 @@ class SQLite(Source):
 
     def __init__(self, path: PathType, table_or_query: str = "") -> None:
         super().__init__()
-        self._path = os.fspath(path)
+        self.path = self._path = os.fspath(path)
+        self._inode = 0, 0
         self._wanted = table_or_query.strip().rstrip(";").strip()
         self._name(table_or_query)
         self._connection: sqlite3.Connection | None = None
@@ -481,11 +485,12 @@ class SQLite(Source):
         if self._connection is not None:
             return self._connection
         try:
-            there = stat.S_ISREG(os.stat(self._path).st_mode)
+            found = os.stat(self._path)
         except (OSError, ValueError):
-            there = False
-        if not there:
+            found = None
+        if found is None or not stat.S_ISREG(found.st_mode):
             raise SourceError(f"cannot read {self._path}: there is no such file")
+        self._inode = found.st_dev, found.st_ino
         connection = sqlite3.connect(
             f"{Path(self._path).absolute().as_uri()}?mode=ro",
             uri=True,
@@ -606,6 +611,16 @@ class SQLite(Source):
         return SourceError(f"{self.name} was changed while it was used; open it again")
 
     def _check(self, connection: sqlite3.Connection, fresh: bool) -> None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            raise SourceError(
+                f"{self._path} is gone since it was opened; put it back"
+            ) from None
+        if (found.st_dev, found.st_ino) != self._inode:
+            raise SourceError(
+                f"{self._path} was replaced by another file since it was opened; open it again"
+            )
         version = self._data_version(connection)
         copied = self._from.startswith("temp.")
         if not fresh and (copied or version == self._version):
@@ -732,6 +747,8 @@ class Parquet(_File):
         self.names = []
         self.left_out: list[str] = []
         with self._sentences():
+            with open(self.path, "rb") as plain:
+                self._snapshot = Snapshot(self.path, plain, grows=False)
             file = self._open()
             meta = file.metadata
             sizes: list[int] = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
@@ -970,6 +987,38 @@ class Joined(Source):
         for source in self._sources:
             source.check()
 
+    def extent(self) -> dict[str, Any]:
+        """What a checkpoint remembers of these rows: that of each source."""
+        parts = [source.extent() for source in self._sources]
+        crc = zlib.crc32("".join(part["crc32"] for part in parts).encode())
+        places = zlib.crc32("".join(part["place"] for part in parts).encode())
+        return {
+            "name": self.name.replace(self._sources[0].name, parts[0]["name"]),
+            "place": f"{places:08x}" if all(part["place"] for part in parts) else "",
+            "rows": len(self),
+            "crc32": f"{crc:08x}",
+            "parts": parts,
+        }
+
+    def first(self, extent: Mapping[str, Any]) -> Source | None:
+        """The sources as far as a checkpoint knew them, if they still begin so; else None."""
+        left = list(self._sources)
+        found = []
+        for part in extent.get("parts", ()):
+            while left:  # others may have come between them
+                source = left.pop(0).first(part)
+                if source is not None:
+                    found.append(source)
+                    break
+        if not found or len(found) != len(extent.get("parts", ())):
+            return None
+        same = all(map(operator.is_, found, self._sources)) and len(found) == len(self._sources)
+        if same:
+            return self
+        joined = Joined(found)
+        joined.max_bad = self.max_bad
+        return joined
+
     def close(self) -> None:
         """Let go of all their files."""
         for source in self._sources:
@@ -1082,7 +1131,7 @@ class Packed(Npy):
             raise SourceError(f"cannot read {side}: {_reason(error)}") from None
         except (ValueError, KeyError, TypeError, RecursionError):
             sound, size = False, None
-        if not sound or size != self._state[0] or any(field.text for field in self._fields):
+        if not sound or size != self._size or any(field.text for field in self._fields):
             raise SourceError(f"{side} does not belong to {self.name}; pack the source again")
         self.names = names
         self._categories: list[list[Any] | None] = categories

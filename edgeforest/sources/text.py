@@ -37,7 +37,7 @@ import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, compress, islice
 from operator import le, sub
@@ -45,6 +45,7 @@ from typing import IO, Any, Self
 
 from edgeforest import files
 from edgeforest.sources import Source, SourceError
+from edgeforest.sources.snapshot import Snapshot
 from edgeforest.tables import MISSING, count, reason
 
 Progress = Callable[[int, int], object]
@@ -61,16 +62,19 @@ _LOOK = 200  # rows that are looked at for headers and decimal commas
 _SAMPLE = 1000  # rows that are looked at for the names of columns
 
 _MAGIC = b"EFIDX\0"
-_VERSION = 1
-# version, unclosed, with lines; size and mtime of the file; size, ends and options; counts
+_VERSION = 2
+# version, unclosed, with lines; size and mtime of the file; size, ends and options; counts; checksum
 _HEADER = struct.Struct("<6sHBB4xQqQIIQQQ")
 
 
 class Lines(Source):
     """A file of records, one a line; the base of the other kinds, and by itself a column of text.
 
-    Blank lines are no records, nor are lines that start with `comment`. `progress` is called with
-    the bytes done and the bytes of all while the file is unpacked, and again while it is indexed.
+    The rows are those that were there when it was opened: lines that are appended later are not
+    seen. A last line that has no line end and cannot be read is taken as half-written: it is
+    noted in `complaints` and left out. Blank lines are no records, nor are lines that start with
+    `comment`. `progress` is called with the bytes done and the bytes of all while the file is
+    unpacked, and again while it is indexed.
     Use it in a `with` statement, or call `close` when it is no longer needed.
     """
 
@@ -85,6 +89,10 @@ class Lines(Source):
     _shift = 0  # records above the first row
     _numbered: tuple[int, list[int]] = (-1, [])  # a span, and the lines of its records
     _doubted = bytearray()  # 1 for each mark of an index that was read and not used so far
+    _upto = sys.maxsize  # bytes of the text that count
+    _known: Any = None  # marks of the same text when it was longer
+    _noted: tuple[int, int] | None = None  # where the index goes on, and at which line
+    path: str
 
     def __init__(
         self,
@@ -95,8 +103,10 @@ class Lines(Source):
         max_bad: int = 0,
         progress: Progress | None = None,
     ) -> None:
+        asked = dict(self.__dict__)
         self._file: IO[bytes] | None = None
         super().__init__()
+        self._asked = asked, {"comment": comment, "encoding": encoding}
         self.path = os.fspath(path)
         self.name = self.path if self.path.isprintable() else repr(self.path)
         self.encoding = encoding
@@ -108,7 +118,7 @@ class Lines(Source):
             self.encoding = "utf-8"
         if comment is not None and not comment.strip():
             raise SourceError("comment must be the text that starts a comment, such as '#'")
-        self._status: os.stat_result | None = None
+        self._snapshot: Snapshot | None = None
         try:
             self._open()
             self._comment = (comment or "").strip().encode(self._bytewise, "replace")
@@ -127,6 +137,27 @@ class Lines(Source):
 
     def _begin(self) -> None:
         """Find out what the columns are."""
+        self._leave_half()
+
+    def _leave_half(self) -> None:
+        """Leave the last row out if it was half-written when the file was opened.
+
+        A quote that is not closed may have taken in many lines: that is another matter.
+        """
+        if len(self) < 2 or self._bytes(self._size - 1, 1) in b"\r\n":
+            return
+        row = len(self) - 1
+        record = next(self._batches([row]))[1][0]
+        if b"\n" in record or b"\r" in record or not self._is_half(record):
+            return
+        place = f"line {self.line(row)}"
+        self.complaints.append((place, "is left out: it has no line end and is half-written"))
+        self._records -= 1
+        self._unclosed = False
+
+    def _is_half(self, record: bytes) -> bool:
+        """Whether the last record cannot be read, but might be the beginning of one that can."""
+        return b"\0" in record  # as a power cut leaves them
 
     def _parse(self, rows: list[int], records: list[bytes], columns: list[list[Any]]) -> None:
         """Add the values of these rows to the columns."""
@@ -159,32 +190,49 @@ class Lines(Source):
         return list(columns)
 
     def check(self) -> None:
-        """Raise a SourceError if the file is not what it was when it was opened."""
-        try:
-            now = os.stat(self.path)
-        except FileNotFoundError:
-            raise SourceError(f"{self.name} is gone since it was opened; put it back") from None
-        except OSError as error:
-            raise SourceError(f"cannot read {self.name}: {reason(error)}") from None
-        self._compare(now)
-
-    def _compare(self, now: os.stat_result) -> None:
-        was = self._status
-        assert was is not None
-        if now.st_size != was.st_size:
-            what = "grew" if now.st_size > was.st_size else "shrank"
-            raise SourceError(
-                f"{self.name} {what} from {was.st_size:,} to {now.st_size:,} bytes since it was "
-                "opened; open it again when it is finished"
-            )
-        if now.st_mtime_ns != was.st_mtime_ns:
-            raise SourceError(f"{self.name} has changed since it was opened; open it again")
+        """Raise a SourceError if what was in the file when it was opened is not there any more."""
+        assert self._snapshot is not None
+        self._snapshot.check()
 
     def close(self) -> None:
         """Let go of the file, and of what it was unpacked to; reading opens it again."""
         file, self._file = getattr(self, "_file", None), None
         if file is not None:
             file.close()
+
+    # ---- Rows that were there before
+
+    def extent(self) -> dict[str, Any]:
+        """What a checkpoint remembers of these rows: how many, of how many bytes, and a checksum."""
+        return {**super().extent(), "bytes": self._size}
+
+    def first(self, extent: Mapping[str, Any]) -> Source | None:
+        """The file as it was when a checkpoint was begun, if it still begins with that; else None."""
+        size = extent.get("bytes", 0)
+        if not 0 < size <= self._size or f"{self._checksum_of(size):08x}" != extent["crc32"]:
+            return None
+        if size == self._size:
+            return self
+        known = self._offsets, self._firsts, self._lines
+        # As if it was opened then: what the columns are may hang on any row.
+        before = object.__new__(type(self))
+        attributes, options = self._asked
+        before.__dict__.update(attributes, _upto=size, _known=known)
+        Lines.__init__(before, self.path, **options, max_bad=self.max_bad)
+        before.name = self.name
+        return before
+
+    def checksum(self, n: int) -> str:
+        """The checksum of all bytes, whatever rows are asked for."""
+        return f"{self._checksum_of(self._size):08x}"
+
+    def _checksum_of(self, size: int) -> int:
+        if size == self._summed[0]:
+            return self._summed[1]
+        crc = 0
+        for at in range(0, size, _BLOCK):
+            crc = zlib.crc32(self._bytes(at, min(_BLOCK, size - at)), crc)
+        return crc
 
     # ---- Bytes
 
@@ -199,14 +247,17 @@ class Lines(Source):
                 kind = "a folder" if os.path.isdir(self.path) else "no ordinary file"
                 raise SourceError(f"{self.name} is {kind}; give the path of a text file")
             raw = open(self.path, "rb", buffering=0)  # noqa: SIM115
-            status = os.fstat(raw.fileno())
-            if self._status is None:
-                self._status = status
-            self._compare(status)
+            fresh = self._snapshot is None
+            self._snapshot = self._snapshot or Snapshot(self.path, raw, self.name)
+            self._snapshot.check()
             self._file = self._unpacked(raw)
             if self._file is not raw:
                 raw.close()
-            self._size = os.fstat(self._file.fileno()).st_size
+            if fresh:
+                end = self._snapshot.end
+                if self._file is not raw:
+                    end = os.fstat(self._file.fileno()).st_size
+                self._size = min(self._upto, end)
             self._start = 3 if self._bytes(0, 3) == codecs.BOM_UTF8 else 0
         except OSError as error:
             if raw is not None:
@@ -223,9 +274,12 @@ class Lines(Source):
 
     def _unpacked(self, raw: IO[bytes]) -> IO[bytes]:
         """The file itself if it is plain, else a temporary file of the text that is in it."""
+        assert self._snapshot is not None
         zipped = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        stream: Any = gzip.GzipFile(fileobj=raw) if zipped else raw
+        stream: Any = _Start(raw, self._snapshot.end)
+        if zipped:
+            stream = gzip.GzipFile(fileobj=stream)
         try:
             first = stream.read(4)
             encoding = "" if self._narrow else self.encoding
@@ -234,6 +288,7 @@ class Lines(Source):
                     encoding = wide
                     break
             if not zipped and not encoding:
+                raw.seek(0)
                 return raw
             stream.seek(0)
             return self._unpack(raw, stream, encoding)
@@ -256,7 +311,8 @@ class Lines(Source):
         except OSError:
             folder = tempfile.gettempdir()
             target = tempfile.TemporaryFile(prefix="edgeforest-")  # noqa: SIM115
-        whole = os.fstat(raw.fileno()).st_size
+        assert self._snapshot is not None
+        whole = self._snapshot.end
         try:
             while block := stream.read(_BLOCK):
                 text = decoder.decode(block).encode("utf-8", "replace") if decoder else block
@@ -284,8 +340,9 @@ class Lines(Source):
             ) from None
 
     def _bytes(self, at: int, size: int) -> bytes:
-        """Bytes of the file; fewer where it ends."""
+        """Bytes of the file; fewer where it ended when it was opened."""
         file = self._file or self._open()
+        size = max(0, min(size, self._size - at))
         try:
             block = _read_at(file, size, at)
             while 0 < len(block) < size:
@@ -522,8 +579,12 @@ class Lines(Source):
         self._lines = array("Q")  # of marks; empty if each line is a record
         self._records = 0
         self._unclosed = False  # a quote in the last record
-        keep = self._size >= self.keep_from
-        if keep and self._load():
+        self._summed = 0, 0  # bytes, and their checksum
+        keep = self._size >= self.keep_from and self._upto == sys.maxsize
+        if self._known is not None:
+            self._go_on(self._upto, *self._known)
+            self._known = None
+        elif keep and self._load():
             return
         self._make_index()
         self.check()
@@ -532,13 +593,13 @@ class Lines(Source):
 
     def _make_index(self) -> None:
         """Note where records begin, every so many bytes, in one pass."""
-        spacing = max(_SPAN, -(-self._size // _MARKS))
-        at = self._start  # of the file, that all before is noted
+        spacing = _spacing(self._size)
+        at, line = self._noted or (self._start, 1)  # all before is noted
         rest = b""
-        line = 1
         read = at
         while True:
             block = self._bytes(read, max(_BLOCK, len(rest)))
+            self._sum(read, block)
             read += len(block)
             last = not block or read >= self._size
             block = rest + block if rest else block
@@ -559,6 +620,15 @@ class Lines(Source):
             if last:
                 break
         self._mark(at, line)
+
+    def _sum(self, at: int, block: bytes) -> None:
+        """Add bytes to the checksum, as far as they are not in it."""
+        known, crc = self._summed
+        if known < at:  # what marks the encoding
+            known, crc = at, zlib.crc32(self._bytes(known, at - known), crc)
+        end = at + len(block)
+        if end > known:
+            self._summed = end, zlib.crc32(memoryview(block)[known - at :], crc)
 
     def _refuse_long(self, line: int, unclosed: bool) -> None:
         size = f"{MAX_RECORD >> 20} MB"
@@ -613,52 +683,83 @@ class Lines(Source):
     def _facts(self) -> tuple[int, ...]:
         """What must be the same for an index to be used again."""
         ends = self._bytes(0, _SPAN) + self._bytes(max(0, self._size - _SPAN), _SPAN)
-        status = self._status
-        assert status is not None
+        assert self._snapshot is not None
+        status = self._snapshot.status
         facts = (status.st_size, status.st_mtime_ns, self._size)
         return (*facts, zlib.crc32(ends), zlib.crc32(self._options()))
 
     def _load(self) -> bool:
-        """Use the index beside the file, if it is of this file as it is now."""
+        """Use the index beside the file; whether it is of this file as it is now.
+
+        If the file has only grown since, it is used as far as it goes.
+        """
+        found = self._read_index()
+        if found is None:
+            return False
+        facts, summed, unclosed, arrays = found
+        size = facts[2]
+        if not self._leads_through(size, *arrays):
+            return False
+        now = self._facts()
+        if facts != now:
+            grown = size < self._size and facts[4] == now[4] and _spacing(size) == _spacing(self._size)
+            if grown and self._checksum_of(size) == summed:
+                self._summed = size, summed
+                self._go_on(size, *arrays)
+            return False
+        start, stop = arrays[0][-2:]
+        if self._mask(self._bytes(start, stop - start))[1] != unclosed:
+            return False
+        self._offsets, self._firsts, self._lines = arrays
+        self._records = self._firsts[-1]
+        self._unclosed = unclosed
+        self._summed = size, summed
+        self._doubted = bytearray(b"\1") * len(self._offsets)
+        return True
+
+    def _read_index(self) -> tuple[tuple[int, ...], int, bool, list[array[int]]] | None:
+        """What the index beside the file says: facts, a checksum, a flag, and marks."""
         try:
             with _plain_file(self._index_path()) as stream:
                 header = stream.read(_HEADER.size)
                 magic, version, unclosed, with_lines, *facts = _HEADER.unpack(header)
-                *facts, records, marks, _ = facts
-                if (magic, version) != (_MAGIC, _VERSION) or tuple(facts) != self._facts():
-                    return False
+                *facts, records, marks, summed = facts
+                if (magic, version) != (_MAGIC, _VERSION) or not 0 < facts[2] <= self._size:
+                    return None
                 arrays = [array("Q") for _ in range(3 if with_lines else 2)]
                 size = _HEADER.size + 8 * marks * len(arrays) + 4
-                most = self._size // _SPAN + self._size // _BLOCK + 16
+                most = facts[2] // _SPAN + facts[2] // _BLOCK + 16
                 if not 2 <= marks <= most or os.fstat(stream.fileno()).st_size != size:
-                    return False
+                    return None
                 crc = zlib.crc32(header)
                 for values in arrays:
                     values.fromfile(stream, marks)
                     crc = zlib.crc32(values, crc)
                     if sys.byteorder == "big":
                         values.byteswap()
-                if stream.read() != struct.pack("<I", crc):
-                    return False
+                if stream.read() != struct.pack("<I", crc) or arrays[1][-1] != records:
+                    return None
         except (OSError, EOFError, struct.error):
-            return False
-        if not self._leads_through(*arrays) or arrays[1][-1] != records:
-            return False
-        start, stop = arrays[0][-2:]
-        if self._mask(self._bytes(start, stop - start))[1] != bool(unclosed):
-            return False
-        self._offsets, self._firsts = arrays[:2]
-        self._lines = arrays[2] if with_lines else array("Q")
-        self._records = records
-        self._unclosed = bool(unclosed)
-        self._doubted = bytearray(b"\1") * len(self._offsets)
-        return True
+            return None
+        if not with_lines:
+            arrays.append(array("Q"))
+        return tuple(facts), summed, bool(unclosed), arrays
+
+    def _go_on(
+        self, end: int, offsets: array[int], firsts: array[int], lines: array[int]
+    ) -> None:
+        """Take over marks of the same text up to the span that holds an end: that is read anew."""
+        k = bisect_left(offsets, end) - 1
+        self._noted = offsets[k], lines[k] if lines else firsts[k] + 1
+        self._records = firsts[k]
+        self._offsets, self._firsts, self._lines = offsets[:k], firsts[:k], lines[:k]
+        self._doubted = bytearray(b"\1") * k
 
     def _leads_through(
-        self, offsets: array[int], firsts: array[int], lines: Sequence[int] = ()
+        self, end: int, offsets: array[int], firsts: array[int], lines: Sequence[int]
     ) -> bool:
         """Whether marks can be those of this file: anybody can write a checksum that fits."""
-        if (offsets[0], offsets[-1], firsts[0]) != (self._start, self._size, 0):
+        if (offsets[0], offsets[-1], firsts[0]) != (self._start, end, 0):
             return False
         sizes = list(map(sub, offsets[1:], offsets))
         records = list(map(sub, firsts[1:], firsts))
@@ -684,13 +785,13 @@ class Lines(Source):
                     if stream.read(len(_MAGIC)) != _MAGIC or os.path.islink(path):
                         return  # somebody else's file
             mode = None  # who may read the file may read its index
-            if self._status is not None:
-                mode = stat.S_IMODE(self._status.st_mode) & 0o666
+            if self._snapshot is not None:
+                mode = stat.S_IMODE(self._snapshot.status.st_mode) & 0o666
             with files.replacing(path, mode) as stream:
                 self._write_index(stream)
 
     def _write_index(self, stream: IO[bytes]) -> None:
-        numbers = (*self._facts(), self._records, len(self._offsets), 0)
+        numbers = (*self._facts(), self._records, len(self._offsets), self._summed[1])
         flags = (self._unclosed, bool(self._lines))
         header = _HEADER.pack(_MAGIC, _VERSION, *flags, *numbers)
         stream.write(header)
@@ -843,8 +944,16 @@ class CSV(Lines):
         self.names = _distinct(names)
         if header:
             self.unnamed = [new for new, old in zip(self.names, names, strict=True) if not old]
+        self._leave_half()
         if self._unclosed:
             self._skip_unclosed()
+
+    def _is_half(self, record: bytes) -> bool:
+        try:
+            cells = self._row(str(record, self._bytewise)) or []
+        except UnicodeError:  # cut within a letter
+            return True
+        return len(cells) < len(self.names) or self._unclosed or super()._is_half(record)
 
     def _peek(self, rows: Sequence[int]) -> list[list[str]]:
         """The cells of these rows, without complaint."""
@@ -944,7 +1053,15 @@ class JSONLines(Lines):
             path, comment=comment, encoding=encoding, max_bad=max_bad, progress=progress
         )
 
+    def _is_half(self, record: bytes) -> bool:
+        try:
+            json.loads(str(record, self._bytewise))
+        except (ValueError, RecursionError):
+            return True
+        return False
+
     def _begin(self) -> None:
+        self._leave_half()
         first = next(self._batches([0]))[1][0].strip()
         if first in (b"{", b"[") or first.startswith((b"[{", b"[ {")):
             raise SourceError(
@@ -1011,7 +1128,15 @@ class LineProtocol(Lines):
     ) -> None:
         super().__init__(path, comment="#", encoding=encoding, max_bad=max_bad, progress=progress)
 
+    def _is_half(self, record: bytes) -> bool:
+        try:
+            _point(str(record, self._bytewise).strip(" \t"))
+        except ValueError:
+            return True
+        return super()._is_half(record)
+
     def _begin(self) -> None:
+        self._leave_half()
         n = len(self)
         rows = sorted(random.Random(0).sample(range(n), min(n, _SAMPLE)))
         seen: dict[tuple[int, str], None] = {}
@@ -1244,6 +1369,18 @@ _pread: Any = getattr(os, "pread", None)
 _NO_WAIT: int = getattr(os, "O_NONBLOCK", 0)
 
 
+class _Start:
+    """The first bytes of a file, for those who read it to its end."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file, self._size = file, size
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._file.tell())
+        return self._file.read(left if size < 0 else min(size, left))
+
+
 def _read_at(file: IO[bytes], size: int, at: int) -> bytes:
     if _pread is not None:  # processes that share a file do not share a place in it
         block: bytes = _pread(file.fileno(), size, at)
@@ -1266,6 +1403,11 @@ def _is_narrow(encoding: str) -> bool:
 
 def _is_sign(text: str) -> bool:
     return len(text) == 1 and text.isascii() and text not in "\r\n\0 " and not text.isalnum()
+
+
+def _spacing(size: int) -> int:
+    """Bytes from mark to mark of the index of so much text."""
+    return max(_SPAN, -(-size // _MARKS))
 
 
 def _line_ends(text: bytes) -> int:

@@ -69,6 +69,19 @@ class _View(Source):
         finally:
             self.bad = self.source.bad
 
+    def extent(self) -> dict[str, Any]:
+        """What a checkpoint remembers of the rows of the source."""
+        return self.source.extent()
+
+    def first(self, extent: Mapping[str, Any]) -> Source | None:
+        """The same look at the first rows of the source, if they are those; else None."""
+        source = self.source.first(extent)
+        return self if source is self.source else None if source is None else self._of(source)
+
+    def _of(self, source: Source) -> Source | None:
+        """The same look at a source of fewer rows."""
+        raise NotImplementedError
+
     def check(self) -> None:
         """Raise a SourceError if the source is not what it was."""
         self.source.check()
@@ -76,6 +89,37 @@ class _View(Source):
     def close(self) -> None:
         """Let go of the source's files."""
         self.source.close()
+
+
+class First(_View):
+    """The first rows of a source.
+
+    >>> from edgeforest.sources import Table
+    >>> First(Table({"a": [10, 11, 12, 13, 14]}), 2).read([0, 1])
+    [[10, 11]]
+    """
+
+    def __init__(self, source: Source, n: int) -> None:
+        super().__init__(source)
+        self._n = n
+
+    def __len__(self) -> int:
+        return self._n
+
+    def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
+        """The values of these rows, by column."""
+        return self._read(rows)[1]
+
+    def extent(self) -> dict[str, Any]:
+        """What a checkpoint remembers of these rows."""
+        return {**self.source.origin(), "rows": self._n, "crc32": self.source.checksum(self._n)}
+
+    def first(self, extent: Mapping[str, Any]) -> Source | None:
+        """These rows or fewer of them, if they are those that a checkpoint remembers; else None."""
+        if extent["rows"] > self._n:
+            return None
+        found = self.source.first(extent)
+        return self if found is not None and extent["rows"] == self._n else found
 
 
 class Rest(_View):
@@ -92,6 +136,9 @@ class Rest(_View):
 
     def __len__(self) -> int:
         return len(self.source) - len(self._before)
+
+    def _of(self, source: Source) -> Source | None:
+        return None  # nobody knows which of its rows to leave out
 
     def _row(self, row: int) -> int:
         return row + bisect_right(self._before, row)
@@ -116,6 +163,7 @@ class Dated(_View):
     def __init__(self, source: Source, dates: Iterable[str] | Mapping[str, str | None]) -> None:
         super().__init__(source)
         asked = dates if isinstance(dates, Mapping) else dict.fromkeys(_names(dates))
+        self._asked = asked
         self._places: list[tuple[int, str, str | None]] = []  # column, part of the date, format
         self.names = list(source.names)
         for name, form in asked.items():
@@ -155,6 +203,9 @@ class Dated(_View):
             good = [i for i in range(len(rows)) if i not in bad]
             columns = [_kept(column, good) for column in columns]
         return columns
+
+    def _of(self, source: Source) -> Source | None:
+        return Dated(source, self._asked)
 
     def _dates(
         self, place: int, form: str | None, values: Sequence[Any], bad: dict[int, str]
