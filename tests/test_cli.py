@@ -1224,7 +1224,7 @@ def test_a_log_that_changes_while_it_is_trained_from_keeps_the_trees(log, tmp_pa
 
     class Meddler(cli.Progress):
         def step(self, training):
-            with open(path, "a") as stream:
+            with open(path, "w") as stream:
                 stream.write("more\n")
 
     with pytest.MonkeyPatch.context() as patch:
@@ -1232,7 +1232,9 @@ def test_a_log_that_changes_while_it_is_trained_from_keeps_the_trees(log, tmp_pa
         command = ["train", str(path), *COMMON, "--checkpoint", str(tmp_path / "model.json")]
         assert cli.main([*command, "--out", str(out)]) == 2
     text, err = capsys.readouterr()
-    assert re.fullmatch(r"edgeforest: .*log.csv grew from .* bytes since it was opened; .*\n", err)
+    assert re.fullmatch(
+        r"edgeforest: .*log.csv shrank from .* bytes since it was opened; .*\n", err
+    )
     assert "the trees that are done are kept" in text
     assert "none, since no held-out rows" in text
     assert len(edgeforest.load(str(out))) == 5

@@ -55,7 +55,11 @@ def _checked(rows: Sequence[int], n: int, name: str) -> Sequence[int]:
         return rows
     if hasattr(rows, "tolist"):  # of an array: its numbers are slow one by one
         rows = rows.tolist()
-    if rows.step < 0 if isinstance(rows, range) else any(map(operator.ge, rows, islice(rows, 1, None))):
+    if (
+        rows.step < 0
+        if isinstance(rows, range)
+        else any(map(operator.ge, rows, islice(rows, 1, None)))
+    ):
         raise SourceError(f"rows of {name} must be asked for in ascending order, each once")
     for row in (rows[0], rows[-1]):
         if not 0 <= row < n:
@@ -92,6 +96,7 @@ def _count(n: int, what: str) -> str:
 class _File(Source):
     """A file of which what was there when it was opened must stay."""
 
+    path: str
     _snapshot: Snapshot | None = None
 
     def __init__(self, path: PathType) -> None:
@@ -193,7 +198,9 @@ class Npy(_File):
         self._fields: list[_Field] = []
         self._n = self._stride = self._start = 0
         own = self._read_header()
-        end = self._start + self._n * self._stride  # rows may be appended, and the header then says so
+        end = (
+            self._start + self._n * self._stride
+        )  # rows may be appended, and the header then says so
         assert self._file is not None
         self._snapshot = Snapshot(self.path, self._file, start=self._start, end=end)
         self.names = own if names is None else [str(name) for name in names]
@@ -614,9 +621,7 @@ class SQLite(Source):
         try:
             found = os.stat(self._path)
         except OSError:
-            raise SourceError(
-                f"{self._path} is gone since it was opened; put it back"
-            ) from None
+            raise SourceError(f"{self._path} is gone since it was opened; put it back") from None
         if (found.st_dev, found.st_ino) != self._inode:
             raise SourceError(
                 f"{self._path} was replaced by another file since it was opened; open it again"
@@ -1004,25 +1009,19 @@ class Joined(Source):
         """The sources as far as a checkpoint knew them, if they still begin so; else None."""
         left = list(self._sources)
         found = []
-        for part in extent.get("parts", ()):
+        for part in (parts := extent.get("parts", [extent])):
             while left:  # others may have come between them
                 source = left.pop(0).first(part)
                 if source is not None:
                     found.append(source)
                     break
-        if not found or len(found) != len(extent.get("parts", ())):
+        if len(found) != len(parts):
             return None
-        same = all(map(operator.is_, found, self._sources)) and len(found) == len(self._sources)
-        if same:
+        if len(found) == len(self._sources) and all(map(operator.is_, found, self._sources)):
             return self
         joined = Joined(found)
         joined.max_bad = self.max_bad
         return joined
-
-    def close(self) -> None:
-        """Let go of all their files."""
-        for source in self._sources:
-            source.close()
 
 
 class Stream(Source):

@@ -106,7 +106,8 @@ class Lines(Source):
         asked = dict(self.__dict__)
         self._file: IO[bytes] | None = None
         super().__init__()
-        self._asked = asked, {"comment": comment, "encoding": encoding}
+        given: dict[str, Any] = {"comment": comment, "encoding": encoding}
+        self._asked = asked, given
         self.path = os.fspath(path)
         self.name = self.path if self.path.isprintable() else repr(self.path)
         self.encoding = encoding
@@ -702,7 +703,9 @@ class Lines(Source):
             return False
         now = self._facts()
         if facts != now:
-            grown = size < self._size and facts[4] == now[4] and _spacing(size) == _spacing(self._size)
+            grown = (
+                size < self._size and facts[4] == now[4] and _spacing(size) == _spacing(self._size)
+            )
             if grown and self._checksum_of(size) == summed:
                 self._summed = size, summed
                 self._go_on(size, *arrays)
@@ -745,9 +748,7 @@ class Lines(Source):
             arrays.append(array("Q"))
         return tuple(facts), summed, bool(unclosed), arrays
 
-    def _go_on(
-        self, end: int, offsets: array[int], firsts: array[int], lines: array[int]
-    ) -> None:
+    def _go_on(self, end: int, offsets: array[int], firsts: array[int], lines: array[int]) -> None:
         """Take over marks of the same text up to the span that holds an end: that is read anew."""
         k = bisect_left(offsets, end) - 1
         self._noted = offsets[k], lines[k] if lines else firsts[k] + 1
