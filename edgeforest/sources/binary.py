@@ -760,7 +760,9 @@ class Parquet(_File):
             fields = list(file.schema_arrow)
         self._starts: list[int] = [0, *accumulate(sizes)]
         for field in fields:
-            (self.names if self._usable(field.type) else self.left_out).append(field.name)
+            (self.names if arrow_usable(self._arrow, field.type) else self.left_out).append(
+                field.name
+            )
         twice = [name for name in self.names if [field.name for field in fields].count(name) > 1]
         if twice:
             raise SourceError(f"{self.name} has more than one column {twice[0]!r}")
@@ -797,20 +799,6 @@ class Parquet(_File):
             self._file = self._parquet.ParquetFile(self.name, memory_map=False)
         return self._file
 
-    def _usable(self, kind: Any) -> bool:
-        types = self._arrow.types
-        if types.is_dictionary(kind):
-            kind = kind.value_type
-        return not (
-            types.is_nested(kind)
-            or types.is_binary(kind)
-            or types.is_large_binary(kind)
-            or types.is_fixed_size_binary(kind)
-            or types.is_interval(kind)
-            or str(kind) in ("binary_view",)
-            or isinstance(kind, self._arrow.BaseExtensionType)
-        )
-
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
         """The values of these rows, by column."""
         rows = _checked(rows, len(self), self.name)
@@ -826,54 +814,72 @@ class Parquet(_File):
                     table = table.slice(some[0], len(some))
                 else:
                     table = table.take(self._arrow.array(list(some), self._arrow.int64()))
-                pieces = [self._values(table.column(name)) for name in self.names]
+                pieces = [arrow_values(self._arrow, table.column(name)) for name in self.names]
                 columns = list(map(_joined, columns, pieces))
         self.check()
         return columns
 
-    def _values(self, column: Any) -> Any:
-        """A column of pyarrow's as an array, or as a list if it has text or nulls."""
-        arrow, types = self._arrow, self._arrow.types
-        kind = column.type
-        if types.is_dictionary(kind):
-            kind = kind.value_type
-            column = column.cast(kind)
-        divisor = 0
-        if types.is_boolean(kind):
-            column = column.cast(arrow.uint8())
-        elif types.is_date(kind):
-            divisor = 1000
-            column = column.cast(arrow.timestamp("ms")).cast(arrow.int64())
-        elif types.is_time32(kind):
-            divisor = _SECONDS[kind.unit]
-            column = column.cast(arrow.int32())
-        elif types.is_timestamp(kind) or types.is_duration(kind) or types.is_time64(kind):
-            divisor = _SECONDS[kind.unit]
-            column = column.cast(arrow.int64())
-        elif types.is_decimal(kind):
-            column = column.cast(arrow.float64())
-        elif types.is_float16(kind):
-            column = column.cast(arrow.float32())
-        values = self._numbers(column)
-        if divisor:
-            if isinstance(values, array):
-                return array("d", [v / divisor for v in values])
-            return [None if v is None else v / divisor for v in values]
-        return values
 
-    def _numbers(self, column: Any) -> Any:
-        kind, types = column.type, self._arrow.types
-        number = types.is_integer(kind) or types.is_floating(kind)
-        if not number or column.null_count:
-            return column.to_pylist()
-        letter = "f" if types.is_floating(kind) else "i" if types.is_signed_integer(kind) else "u"
-        size = kind.bit_width // 8
-        values = array(_CODES[letter, size])
-        for chunk in column.chunks:
-            if len(chunk):
-                data = memoryview(chunk.buffers()[1])
-                values.frombytes(data[chunk.offset * size : (chunk.offset + len(chunk)) * size])
-        return values
+def arrow_usable(arrow: Any, kind: Any) -> bool:
+    """Whether a type of pyarrow's holds numbers, text, truths or times."""
+    types = arrow.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return not (
+        types.is_nested(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or types.is_interval(kind)
+        or str(kind) in ("binary_view",)
+        or isinstance(kind, arrow.BaseExtensionType)
+    )
+
+
+def arrow_values(arrow: Any, column: Any) -> Any:
+    """A column of pyarrow's as an array, or as a list if it has text or nulls."""
+    types = arrow.types
+    kind = column.type
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+        column = column.cast(kind)
+    divisor = 0
+    if types.is_boolean(kind):
+        column = column.cast(arrow.uint8())
+    elif types.is_date(kind):
+        divisor = 1000
+        column = column.cast(arrow.timestamp("ms")).cast(arrow.int64())
+    elif types.is_time32(kind):
+        divisor = _SECONDS[kind.unit]
+        column = column.cast(arrow.int32())
+    elif types.is_timestamp(kind) or types.is_duration(kind) or types.is_time64(kind):
+        divisor = _SECONDS[kind.unit]
+        column = column.cast(arrow.int64())
+    elif types.is_decimal(kind):
+        column = column.cast(arrow.float64())
+    elif types.is_float16(kind):
+        column = column.cast(arrow.float32())
+    values = _arrow_numbers(arrow, column)
+    if divisor:
+        if isinstance(values, array):
+            return array("d", [v / divisor for v in values])
+        return [None if v is None else v / divisor for v in values]
+    return values
+
+
+def _arrow_numbers(arrow: Any, column: Any) -> Any:
+    kind, types = column.type, arrow.types
+    number = types.is_integer(kind) or types.is_floating(kind)
+    if not number or column.null_count:
+        return column.to_pylist()
+    letter = "f" if types.is_floating(kind) else "i" if types.is_signed_integer(kind) else "u"
+    size = kind.bit_width // 8
+    values = array(_CODES[letter, size])
+    for chunk in column.chunks:
+        if len(chunk):
+            data = memoryview(chunk.buffers()[1])
+            values.frombytes(data[chunk.offset * size : (chunk.offset + len(chunk)) * size])
+    return values
 
 
 def _by_part(rows: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
