@@ -2,12 +2,17 @@
  *
  * Stable ABI of Python 3.11. The interpreter's lock is released while trees grow and rows are
  * read; signals are looked at about twenty times a second, so that Ctrl-C works.
+ *
+ * Nothing here trusts its caller. Every buffer is held while C uses it and measured before, every
+ * number is in range or refused with a ValueError, and what decides where memory is read or written
+ * (labels, nodes, features) is checked in a copy that Python cannot alter.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "../firmware/kernel/edgeforest.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef _WIN32
@@ -16,7 +21,7 @@
 #include <time.h>
 #endif
 
-enum { KERNEL = 3 }; /* core_native.py asks for it: another number where the two do not fit */
+enum { KERNEL = 4 }; /* core_native.py asks for it: another number where the two do not fit */
 
 static double now(void)
 {
@@ -31,6 +36,117 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 #endif
 }
+
+/* ---- What is given is looked at ---- */
+
+static int refuse(const char *sentence)
+{
+    PyErr_SetString(PyExc_ValueError, sentence);
+    return -1;
+}
+
+/* A number that does not fit, or a buffer that is not in one piece, is a ValueError like others. */
+static void as_value_error(void)
+{
+    PyObject *type, *value, *trace;
+    if (!PyErr_ExceptionMatches(PyExc_OverflowError) && !PyErr_ExceptionMatches(PyExc_BufferError))
+        return;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyErr_Format(PyExc_ValueError, "%S", value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}
+
+/* PyArg_ParseTuple, which says ValueError or TypeError. */
+static int parse(PyObject *args, const char *format, ...)
+{
+    va_list places;
+    va_start(places, format);
+    int done = PyArg_VaParse(args, format, places);
+    va_end(places);
+    if (!done)
+        as_value_error();
+    return done;
+}
+
+static int view_of(PyObject *object, Py_buffer *view, int flags)
+{
+    int done = PyObject_GetBuffer(object, view, flags);
+    if (done < 0)
+        as_value_error();
+    return done;
+}
+
+/* A product of sizes; -1 if there is no such size. */
+static Py_ssize_t product(Py_ssize_t a, Py_ssize_t b)
+{
+    return a < 0 || b < 0 || (b && a > PY_SSIZE_T_MAX / b) ? -1 : a * b;
+}
+
+/* Whether a buffer has room for `count` items of a size that is a power of two, and lies as C wants
+ * such items to lie; else that is said. */
+static int holds(const Py_buffer *view, const char *what, Py_ssize_t count, Py_ssize_t size)
+{
+    Py_ssize_t bytes = product(count, size);
+    if (bytes < 0 || view->len < bytes) {
+        PyErr_Format(PyExc_ValueError, "%s must hold %zd items of %zd bytes, got %zd bytes", what,
+                     count, size, view->len);
+        return 0;
+    }
+    if (view->len && (uintptr_t)view->buf % (uintptr_t)size) {
+        PyErr_Format(PyExc_ValueError, "%s must lie at a multiple of %zd bytes", what, size);
+        return 0;
+    }
+    return 1;
+}
+
+static int in_range(const char *what, long long value, long long low, long long high)
+{
+    if (low <= value && value <= high)
+        return 1;
+    PyErr_Format(PyExc_ValueError, "%s must be from %lld to %lld, got %lld", what, low, high, value);
+    return 0;
+}
+
+/* The bytes that a view may look at, from its first item: low <= place < high. */
+typedef struct {
+    int64_t low, high;
+} Extent;
+
+static Extent extent_of(const Py_buffer *view)
+{
+    Extent e = {0, view->itemsize};
+    if (!view->shape || !view->strides) {
+        e.high = view->len;
+        return e;
+    }
+    for (int i = 0; i < view->ndim; i++) {
+        int64_t span = (int64_t)(view->shape[i] - 1) * view->strides[i];
+        if (view->shape[i] < 1) {
+            e.low = e.high = 0;
+            break;
+        }
+        e.low += span < 0 ? span : 0;
+        e.high += span > 0 ? span : 0;
+    }
+    return e;
+}
+
+/* Whether `count` items of `size` bytes lie within, the first at `offset`, then `step` apart. */
+static int within(Extent e, int64_t offset, int64_t step, int64_t count, int64_t size)
+{
+    if (offset < e.low || e.high - e.low < size || offset > e.high - size)
+        return 0;
+    if (count < 2 || step == 0)
+        return 1;
+    if (step < -PTRDIFF_MAX)
+        return 0;
+    return count - 1 <= (step > 0 ? (e.high - size - offset) / step : (offset - e.low) / -step);
+}
+
+static const int64_t SIZES[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8}; /* by ef_type */
 
 /* ---- Columns that lie in Python's buffers ---- */
 
@@ -56,109 +172,158 @@ static void columns_free(Columns *c)
     memset(c, 0, sizeof *c);
 }
 
-/* Columns from a list of buffers, where each column lies in them, and bounds (or None). */
-static int columns_make(Columns *c, PyObject *buffers, PyObject *layout, PyObject *bounds)
+/* Look where one column of so many rows lies. */
+static int column_place(Columns *c, ef_column *column, const int64_t *place, int64_t rows)
 {
-    Py_buffer where, given;
-    memset(c, 0, sizeof *c);
-    if (PyObject_GetBuffer(layout, &where, PyBUF_SIMPLE) < 0)
+    if (!in_range("the buffer of a column", place[0], 0, c->n_views - 1) ||
+        !in_range("the type of a column", place[3], EF_CODES, EF_F64) ||
+        !in_range("the highest code of a column", place[4], 0, EF_BOUNDS - 1) ||
+        !in_range("the categories of a column", place[5], 0, EF_BOUNDS - 1))
         return -1;
-    const int64_t *places = where.buf;
-    Py_ssize_t n = PyList_Size(buffers), m = where.len / (LAYOUT * (Py_ssize_t)sizeof(int64_t));
-    if (n < 0)
+    const Py_buffer *view = c->views + place[0];
+    if (!within(extent_of(view), place[1], place[2], rows, SIZES[place[3]]))
+        return refuse("a column lies outside of its buffer; did the data change while they were read?");
+    column->values = (const unsigned char *)view->buf + place[1];
+    column->step = (ptrdiff_t)place[2];
+    column->type = (uint8_t)place[3];
+    column->last = (int32_t)place[4];
+    column->categories = (uint8_t)place[5];
+    return 0;
+}
+
+/* Copy the bounds of all columns, and make the grids of those that are numbers. */
+static int columns_bound(Columns *c, PyObject *bounds)
+{
+    Py_buffer given;
+    Py_ssize_t count = product(c->m, EF_BOUNDS), numbers = 0;
+    if (view_of(bounds, &given, PyBUF_SIMPLE) < 0)
+        return -1;
+    if (!holds(&given, "bounds", count, sizeof(float))) {
+        PyBuffer_Release(&given);
+        return -1;
+    }
+    for (Py_ssize_t f = 0; f < c->m; f++)
+        numbers += c->columns[f].type != EF_CODES;
+    c->bounds = PyMem_Malloc((size_t)count * sizeof(float) + 1);
+    c->grids = PyMem_Malloc((size_t)(numbers ? c->m : 0) * (EF_GRID + 2) + 1);
+    if (c->bounds)
+        memcpy(c->bounds, given.buf, (size_t)count * sizeof(float));
+    PyBuffer_Release(&given);
+    if (!c->bounds || !c->grids) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t f = 0; f < c->m; f++) {
+        ef_column *column = c->columns + f;
+        if (column->categories)
+            continue;
+        column->bounds = c->bounds + f * EF_BOUNDS;
+        const char *wrong = ef_column_wrong(column);
+        if (wrong)
+            return refuse(wrong);
+        if (column->type != EF_CODES)
+            ef_grid(column, c->grids + f * (EF_GRID + 2));
+    }
+    return 0;
+}
+
+/* Columns of so many rows from a list of buffers, where each column lies in them, and bounds (or
+ * None). Columns of codes may lie nowhere yet, unless `codes` are wanted. The buffers are held until
+ * columns_free. */
+static int columns_make(Columns *c, PyObject *buffers, PyObject *layout, PyObject *bounds,
+                        int64_t rows, int codes)
+{
+    Py_buffer where;
+    memset(c, 0, sizeof *c);
+    if (!in_range("rows", rows, 1, EF_MASK) || view_of(layout, &where, PyBUF_SIMPLE) < 0)
+        return -1;
+    PyObject *all = PyList_AsTuple(buffers); /* a list may change while a buffer is asked for */
+    Py_ssize_t n = all ? PyTuple_Size(all) : 0, entry = LAYOUT * (Py_ssize_t)sizeof(int64_t);
+    Py_ssize_t m = where.len / entry;
+    if (!all || !in_range("columns", m, 1, EF_FEATURE) ||
+        !holds(&where, "the layout", m * LAYOUT, sizeof(int64_t)))
         goto fail;
     c->views = PyMem_Calloc((size_t)n + 1, sizeof *c->views);
-    c->columns = PyMem_Calloc((size_t)m + 1, sizeof *c->columns);
+    c->columns = PyMem_Calloc((size_t)m, sizeof *c->columns);
     if (!c->views || !c->columns) {
         PyErr_NoMemory();
         goto fail;
     }
     for (; c->n_views < n; c->n_views++)
-        if (PyObject_GetBuffer(PyList_GetItem(buffers, c->n_views), c->views + c->n_views,
-                               PyBUF_STRIDES) < 0)
+        if (view_of(PyTuple_GetItem(all, c->n_views), c->views + c->n_views, PyBUF_STRIDES) < 0)
             goto fail;
     c->m = m;
-    int numbers = 0;
     for (Py_ssize_t f = 0; f < m; f++) {
-        const int64_t *place = places + f * LAYOUT;
-        ef_column *column = c->columns + f;
-        column->values = (const unsigned char *)c->views[place[0]].buf + place[1];
-        column->step = (ptrdiff_t)place[2];
-        column->type = (uint8_t)place[3];
-        column->last = (int32_t)place[4];
-        column->categories = (uint8_t)place[5];
-        numbers |= column->type != EF_CODES;
-    }
-    if (bounds != Py_None) {
-        size_t bytes = (size_t)m * EF_BOUNDS * sizeof(float);
-        if (PyObject_GetBuffer(bounds, &given, PyBUF_SIMPLE) < 0)
+        int64_t place[LAYOUT]; /* a copy */
+        memcpy(place, (const char *)where.buf + f * entry, sizeof place);
+        if ((codes || place[3] != EF_CODES) && column_place(c, c->columns + f, place, rows) < 0)
             goto fail;
-        c->bounds = PyMem_Malloc(bytes);
-        c->grids = numbers ? PyMem_Malloc((size_t)m * (EF_GRID + 2)) : NULL;
-        if (!c->bounds || (numbers && !c->grids) || (size_t)given.len != bytes) {
-            PyBuffer_Release(&given);
-            PyErr_NoMemory();
-            goto fail;
-        }
-        memcpy(c->bounds, given.buf, bytes);
-        PyBuffer_Release(&given);
-        for (Py_ssize_t f = 0; f < m; f++) {
-            ef_column *column = c->columns + f;
-            if (column->categories)
-                continue;
-            column->bounds = c->bounds + f * EF_BOUNDS;
-            if (column->type != EF_CODES)
-                ef_grid(column, c->grids + f * (EF_GRID + 2));
-        }
     }
+    if (bounds != Py_None && columns_bound(c, bounds) < 0)
+        goto fail;
+    Py_DECREF(all);
     PyBuffer_Release(&where);
     return 0;
 fail:
+    Py_XDECREF(all);
     PyBuffer_Release(&where);
     columns_free(c);
     return -1;
 }
 
+/* Bounds of every column from these rows, or the first n; whether all rows are among the data. */
+static int make_bounds(const Columns *c, const uint32_t *rows, Py_ssize_t count, Py_ssize_t n,
+                       uint32_t *all, float *bounds, int32_t *last)
+{
+    float *values = (float *)(void *)(all + count), *spare = values + count;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        all[i] = rows ? rows[i] : (uint32_t)i;
+        if (all[i] >= n)
+            return 0;
+    }
+    for (Py_ssize_t f = 0; f < c->m; f++) {
+        if (c->columns[f].type == EF_CODES)
+            continue;
+        ef_floats(c->columns + f, all, (size_t)count, values);
+        last[f] = ef_make_bounds(values, (size_t)count, spare, bounds + f * EF_BOUNDS) - 1;
+    }
+    return 1;
+}
+
 /* bounds(buffers, layout, rows, n, out, last): the bounds of every column. `rows` is a sample of
- * rows (uint32), or None for the first n. */
+ * the n rows (uint32), or None for all. */
 static PyObject *kernel_bounds(PyObject *self, PyObject *args)
 {
-    PyObject *buffers, *layout, *sample;
+    PyObject *buffers, *layout, *sample, *result = NULL;
     Py_buffer out, last, rows;
     Py_ssize_t n;
     Columns c;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!OOnw*w*", &PyList_Type, &buffers, &layout, &sample, &n, &out,
-                          &last))
+    if (!parse(args, "O!OOnw*w*", &PyList_Type, &buffers, &layout, &sample, &n, &out, &last))
         return NULL;
-    PyObject *result = NULL;
+    memset(&rows, 0, sizeof rows);
     uint32_t *all = NULL;
-    rows.obj = NULL;
-    if (columns_make(&c, buffers, layout, Py_None) < 0)
+    int known = 0;
+    if (columns_make(&c, buffers, layout, Py_None, n, 0) < 0 ||
+        !holds(&out, "bounds", c.m * EF_BOUNDS, sizeof(float)) ||
+        !holds(&last, "the highest codes", c.m, sizeof(int32_t)) ||
+        (sample != Py_None && view_of(sample, &rows, PyBUF_SIMPLE) < 0) ||
+        (sample != Py_None && !holds(&rows, "a sample of rows", 0, sizeof(uint32_t))))
         goto done;
-    if (sample != Py_None) {
-        if (PyObject_GetBuffer(sample, &rows, PyBUF_SIMPLE) < 0)
-            goto done;
-        n = rows.len / (Py_ssize_t)sizeof(uint32_t);
-    }
-    all = PyMem_Malloc((size_t)n * (sizeof(uint32_t) + 2 * sizeof(float)) + 1);
+    Py_ssize_t count = sample == Py_None ? n : rows.len / (Py_ssize_t)sizeof(uint32_t);
+    Py_ssize_t bytes = product(count, sizeof(uint32_t) + 2 * sizeof(float));
+    all = bytes < 0 ? NULL : PyMem_Malloc((size_t)bytes + 1);
     if (!all) {
         PyErr_NoMemory();
         goto done;
     }
-    float *values = (float *)(void *)(all + n), *spare = values + n;
     Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < n; i++)
-        all[i] = sample == Py_None ? (uint32_t)i : ((const uint32_t *)rows.buf)[i];
-    for (Py_ssize_t f = 0; f < c.m; f++) {
-        if (c.columns[f].type == EF_CODES)
-            continue;
-        ef_floats(c.columns + f, all, (size_t)n, values);
-        ((int32_t *)last.buf)[f] =
-            ef_make_bounds(values, (size_t)n, spare, (float *)out.buf + f * EF_BOUNDS) - 1;
-    }
+    known = make_bounds(&c, rows.buf, count, n, all, out.buf, last.buf);
     Py_END_ALLOW_THREADS
-    result = Py_NewRef(Py_None);
+    if (known)
+        result = Py_NewRef(Py_None);
+    else
+        refuse("a sample of rows must be among the data");
 done:
     PyMem_Free(all);
     if (rows.obj)
@@ -173,18 +338,23 @@ done:
  * Returns None, or the column that holds an infinite number. */
 static PyObject *kernel_encode(PyObject *self, PyObject *args)
 {
-    PyObject *buffers, *layout, *bounds;
+    PyObject *buffers, *layout, *bounds, *result = NULL;
     Py_buffer codes;
     Py_ssize_t first, n, infinite = -1;
     Columns c;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!OOnnw*", &PyList_Type, &buffers, &layout, &bounds, &first, &n,
-                          &codes))
+    if (!parse(args, "O!OOnnw*", &PyList_Type, &buffers, &layout, &bounds, &first, &n, &codes))
         return NULL;
-    if (columns_make(&c, buffers, layout, bounds) < 0) {
-        PyBuffer_Release(&codes);
-        return NULL;
-    }
+    memset(&c, 0, sizeof c);
+    if (!in_range("the first row", first, 0, EF_MASK) || !in_range("rows", n, 0, EF_MASK) ||
+        columns_make(&c, buffers, layout, bounds, (int64_t)first + n, 0) < 0 ||
+        !holds(&codes, "codes", product(first + n, c.m), 1))
+        goto done;
+    for (Py_ssize_t f = 0; f < c.m; f++)
+        if (c.columns[f].type != EF_CODES && !c.columns[f].bounds) {
+            refuse("a column of numbers needs its bounds");
+            goto done;
+        }
     enum { BLOCK = 128 };
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t at = first; at < first + n; at += BLOCK) {
@@ -197,59 +367,90 @@ static PyObject *kernel_encode(PyObject *self, PyObject *args)
         }
     }
     Py_END_ALLOW_THREADS
+    result = infinite < 0 ? Py_NewRef(Py_None) : PyLong_FromSsize_t(infinite);
+done:
     columns_free(&c);
     PyBuffer_Release(&codes);
-    return infinite < 0 ? Py_NewRef(Py_None) : PyLong_FromSsize_t(infinite);
+    return result;
+}
+
+enum { SPREAD = 65536, CHANGED = -1, TOO_MANY = -2 };
+
+/* Number the distinct values of a column in their order, from 1 on in `place`, by how far they are
+ * above the lowest, and write the number of each row less 1. Returns how many there are. Each value
+ * is read three times: one that has changed meanwhile is noticed before it is used as a place. */
+static int number_classes(const ef_column *column, Py_ssize_t n, uint16_t *place, int64_t *low,
+                          uint16_t *codes)
+{
+    int64_t high = INT64_MIN;
+    int classes = 0;
+    *low = INT64_MAX;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        int64_t v = ef_whole(column, (uint32_t)i);
+        *low = v < *low ? v : *low;
+        high = v > high ? v : high;
+    }
+    uint64_t spread = (uint64_t)high - (uint64_t)*low, above;
+    if (spread >= SPREAD)
+        return TOO_MANY;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        above = (uint64_t)ef_whole(column, (uint32_t)i) - (uint64_t)*low;
+        if (above > spread)
+            return CHANGED;
+        place[above] = 1;
+    }
+    for (uint64_t v = 0; v <= spread; v++)
+        if (place[v]) {
+            if (classes == EF_CLASSES)
+                return TOO_MANY;
+            place[v] = (uint16_t)++classes;
+        }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        above = (uint64_t)ef_whole(column, (uint32_t)i) - (uint64_t)*low;
+        if (above > spread || !place[above])
+            return CHANGED;
+        codes[i] = (uint16_t)(place[above] - 1);
+    }
+    return classes;
 }
 
 /* classes(buffer, layout, n, codes) -> the distinct whole numbers of a column in order, with each
- * row's place among them in `codes` (uint16); None if they spread too far. */
+ * row's place among them in `codes` (uint16); None if they spread too far or are too many. */
 static PyObject *kernel_classes(PyObject *self, PyObject *args)
 {
     PyObject *buffers, *layout, *result = NULL;
     Py_buffer codes;
     Py_ssize_t n;
+    int64_t low = 0;
+    int classes = 0;
+    uint16_t *place = NULL;
     Columns c;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!Onw*", &PyList_Type, &buffers, &layout, &n, &codes))
+    if (!parse(args, "O!Onw*", &PyList_Type, &buffers, &layout, &n, &codes))
         return NULL;
-    if (columns_make(&c, buffers, layout, Py_None) < 0) {
-        PyBuffer_Release(&codes);
-        return NULL;
-    }
-    enum { SPREAD = 65536 };
-    uint16_t *place = PyMem_Calloc(SPREAD, sizeof *place), *out = codes.buf;
-    int64_t low = INT64_MAX, high = INT64_MIN;
+    if (columns_make(&c, buffers, layout, Py_None, n, 1) < 0 ||
+        !in_range("the type of labels", c.columns->type, EF_CODES, EF_I64) ||
+        !holds(&codes, "codes", n, sizeof(uint16_t)))
+        goto done;
+    place = PyMem_Calloc(SPREAD, sizeof *place);
     if (!place) {
         PyErr_NoMemory();
         goto done;
     }
     Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < n; i++) {
-        int64_t v = ef_whole(c.columns, (uint32_t)i);
-        low = v < low ? v : low;
-        high = v > high ? v : high;
-    }
-    if ((uint64_t)high - (uint64_t)low < SPREAD) {
-        for (Py_ssize_t i = 0; i < n; i++)
-            place[ef_whole(c.columns, (uint32_t)i) - low] = 1;
-        uint16_t before = 0;
-        for (int v = 0; v < SPREAD; v++) {
-            uint16_t some = place[v];
-            place[v] = before;
-            before = (uint16_t)(before + some);
-        }
-        for (Py_ssize_t i = 0; i < n; i++)
-            out[i] = place[ef_whole(c.columns, (uint32_t)i) - low];
-    }
+    classes = number_classes(c.columns, n, place, &low, codes.buf);
     Py_END_ALLOW_THREADS
-    if ((uint64_t)high - (uint64_t)low >= SPREAD) {
+    if (classes == CHANGED) {
+        refuse("the labels changed while they were read; give a copy that nobody alters");
+        goto done;
+    }
+    if (classes == TOO_MANY) {
         result = Py_NewRef(Py_None);
         goto done;
     }
     result = PyList_New(0);
-    for (int v = 0; result && v <= high - low; v++) {
-        if (v < high - low ? place[v] == place[v + 1] : 0)
+    for (int v = 0; result && v < SPREAD; v++) {
+        if (!place[v])
             continue;
         PyObject *number = PyLong_FromLongLong(low + v);
         if (!number || PyList_Append(result, number) < 0)
@@ -272,18 +473,17 @@ static PyObject *kernel_targets(PyObject *self, PyObject *args)
     Py_ssize_t n;
     Columns c;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!Onw*", &PyList_Type, &buffers, &layout, &n, &levels))
+    if (!parse(args, "O!Onw*", &PyList_Type, &buffers, &layout, &n, &levels))
         return NULL;
-    if (columns_make(&c, buffers, layout, Py_None) == 0) {
-        double low = 0, high = 0, span;
-        if (ef_levels(c.columns, (size_t)n, levels.buf, &low, &high)) {
-            span = high - low;
-            result = Py_BuildValue("dd", low, span);
-        } else {
+    if (columns_make(&c, buffers, layout, Py_None, n, 1) == 0 &&
+        holds(&levels, "levels", n, sizeof(uint16_t))) {
+        double low = 0, high = 0;
+        if (ef_levels(c.columns, (size_t)n, levels.buf, &low, &high))
+            result = Py_BuildValue("dd", low, high - low);
+        else
             result = Py_NewRef(Py_None);
-        }
-        columns_free(&c);
     }
+    columns_free(&c);
     PyBuffer_Release(&levels);
     return result;
 }
@@ -292,16 +492,22 @@ static PyObject *kernel_targets(PyObject *self, PyObject *args)
 static PyObject *kernel_fill(PyObject *self, PyObject *args)
 {
     ef_rng rng;
-    unsigned z, w, n;
+    long long z, w, n;
     Py_buffer out;
+    PyObject *result = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "IIIw*", &z, &w, &n, &out))
+    if (!parse(args, "LLLw*", &z, &w, &n, &out))
         return NULL;
-    rng.z = z;
-    rng.w = w;
-    ef_rng_fill(&rng, out.buf, (size_t)out.len / sizeof(uint32_t), n);
+    /* States beyond these repeat themselves for ever, and no number may be low enough. */
+    if (in_range("z", z, 1, 830275582) && in_range("w", w, 1, 855244798) &&
+        in_range("n", n, 1, EF_MASK) && holds(&out, "out", 0, sizeof(uint32_t))) {
+        rng.z = (uint32_t)z;
+        rng.w = (uint32_t)w;
+        ef_rng_fill(&rng, out.buf, (size_t)out.len / sizeof(uint32_t), (uint32_t)n);
+        result = Py_BuildValue("II", (unsigned)rng.z, (unsigned)rng.w);
+    }
     PyBuffer_Release(&out);
-    return Py_BuildValue("II", (unsigned)rng.z, (unsigned)rng.w);
+    return result;
 }
 
 /* ---- Tasks and trees ---- */
@@ -309,7 +515,9 @@ static PyObject *kernel_fill(PyObject *self, PyObject *args)
 typedef struct {
     ef_task task;
     Columns columns;
-    Py_buffer usable, y, weights, patch;
+    Py_buffer weights, patch; /* which the kernel bounds whenever it looks at them */
+    void *y;                  /* copies, of which it does not */
+    uint16_t *usable;
 } Task;
 
 static const char TASK[] = "edgeforest._kernel.task", TREE[] = "edgeforest._kernel.tree";
@@ -318,56 +526,82 @@ static void task_free(PyObject *capsule)
 {
     Task *t = PyCapsule_GetPointer(capsule, TASK);
     columns_free(&t->columns);
-    Py_buffer *views[] = {&t->usable, &t->y, &t->weights, &t->patch};
-    for (int i = 0; i < 4; i++)
-        if (views[i]->obj)
-            PyBuffer_Release(views[i]);
+    if (t->weights.obj)
+        PyBuffer_Release(&t->weights);
+    if (t->patch.obj)
+        PyBuffer_Release(&t->patch);
+    PyMem_Free(t->y);
+    PyMem_Free(t->usable);
     PyMem_Free(t);
 }
 
-static int optional(PyObject *object, Py_buffer *view)
+/* The view of `count` numbers of 32 bits, if any are given. */
+static int optional(PyObject *object, Py_buffer *view, const char *what, Py_ssize_t count)
 {
-    return object == Py_None ? 0 : PyObject_GetBuffer(object, view, PyBUF_SIMPLE);
+    if (object == Py_None)
+        return 0;
+    if (view_of(object, view, PyBUF_SIMPLE) < 0)
+        return -1;
+    return holds(view, what, count, sizeof(uint32_t)) ? 0 : -1;
 }
 
-/* task(columns, usable, y, weights, patch, whole, real) -> (task, bytes of a workspace).
- * `columns` is (buffers, layout, bounds); `whole` and `real` are the numbers of ef_task. */
-static PyObject *kernel_task(PyObject *self, PyObject *args)
+/* A copy of the first `bytes` of a buffer, all of it if that is -1; `bytes` becomes its size. */
+static void *copy_of(PyObject *object, const char *what, Py_ssize_t *bytes)
 {
-    PyObject *buffers, *layout, *bounds, *usable, *y, *weights, *patch;
-    long long n, pool, sample_size, batch, max_depth, leaf, split, leaf_nodes;
-    unsigned seed, scale, mask;
-    int max_features, n_bins, width, criterion, splitter, extra, bootstrap, raw, wide_y;
-    double decrease, z, tolerance, confidence;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "(O!OO)OOOO(LLLLLLLLiiiIIIiiiiii)(dddd)", &PyList_Type, &buffers,
-                          &layout, &bounds, &usable, &y, &weights, &patch, &n, &pool, &sample_size,
-                          &batch, &max_depth, &leaf, &split, &leaf_nodes, &max_features, &n_bins, &width,
-                          &seed, &scale, &mask, &criterion, &splitter, &extra, &bootstrap, &raw,
-                          &wide_y, &decrease, &z, &tolerance, &confidence))
+    Py_buffer view;
+    void *copy = NULL;
+    if (view_of(object, &view, PyBUF_SIMPLE) < 0)
         return NULL;
-    Task *t = PyMem_Calloc(1, sizeof *t);
-    if (!t)
-        return PyErr_NoMemory();
-    PyObject *capsule = PyCapsule_New(t, TASK, task_free);
-    if (!capsule) {
-        PyMem_Free(t);
-        return NULL;
+    if (*bytes < 0)
+        *bytes = view.len;
+    if (holds(&view, what, *bytes, 1)) {
+        copy = PyMem_Malloc((size_t)*bytes + 1);
+        if (copy)
+            memcpy(copy, view.buf, (size_t)*bytes);
+        else
+            PyErr_NoMemory();
     }
-    if (columns_make(&t->columns, buffers, layout, bounds) < 0 || optional(usable, &t->usable) < 0 ||
-        optional(y, &t->y) < 0 || optional(weights, &t->weights) < 0 ||
-        optional(patch, &t->patch) < 0) {
-        Py_DECREF(capsule);
-        return NULL;
-    }
+    PyBuffer_Release(&view);
+    return copy;
+}
+
+/* What a task holds beside its columns: labels (of 8 or of 16 bits), and which rows and features
+ * are drawn. */
+static int task_hold(Task *t, int wide, PyObject *usable, PyObject *y, PyObject *weights,
+                     PyObject *patch)
+{
     ef_task *e = &t->task;
-    e->columns = t->columns.columns;
-    e->usable = t->usable.buf;
-    e->n_usable = (int32_t)(t->usable.len / (Py_ssize_t)sizeof(uint16_t));
-    e->y8 = wide_y ? NULL : t->y.buf;
-    e->y16 = wide_y ? t->y.buf : NULL;
+    Py_ssize_t bytes = product((Py_ssize_t)e->n, wide ? 2 : 1), some = -1;
+    t->y = copy_of(y, "y", &bytes);
+    t->usable = t->y ? copy_of(usable, "features", &some) : NULL;
+    if (!t->usable || optional(weights, &t->weights, "weights", (Py_ssize_t)e->pool + 1) < 0 ||
+        optional(patch, &t->patch, "the patch", (Py_ssize_t)e->pool) < 0)
+        return -1;
+    some /= (Py_ssize_t)sizeof *t->usable;
+    e->y8 = wide ? NULL : t->y;
+    e->y16 = wide ? t->y : NULL;
+    e->usable = t->usable;
+    e->n_usable = (int32_t)(some <= EF_FEATURE ? some : EF_FEATURE + 1);
     e->weights = t->weights.obj ? t->weights.buf : NULL;
     e->patch = t->patch.obj ? t->patch.buf : NULL;
+    return 0;
+}
+
+/* The numbers of a task; those that C would cut off are looked at before. */
+static int task_numbers(ef_task *e, PyObject *whole, PyObject *real, int *wide)
+{
+    long long n, pool, sample_size, batch, max_depth, leaf, split, leaf_nodes, seed, scale, mask;
+    int criterion, splitter, extra, bootstrap, raw;
+    if (!parse(whole, "LLLLLLLLiiiLLLiiiiii", &n, &pool, &sample_size, &batch, &max_depth, &leaf,
+               &split, &leaf_nodes, &e->max_features, &e->n_bins, &e->width, &seed, &scale, &mask,
+               &criterion, &splitter, &extra, &bootstrap, &raw, wide) ||
+        !parse(real, "dddd", &e->min_impurity_decrease, &e->z, &e->tolerance, &e->confidence))
+        return -1;
+    if (!in_range("rows", n, 1, EF_MASK) || !in_range("the pool", pool, 1, EF_MASK) ||
+        !in_range("seed", seed, 0, UINT32_MAX) || !in_range("scale", scale, 1, EF_LEVELS) ||
+        !in_range("mask", mask, EF_MASK, EF_MASK) || !in_range("criterion", criterion, 0, EF_MSE) ||
+        !in_range("splitter", splitter, 0, EF_EXACT))
+        return -1;
     e->n = n;
     e->pool = pool;
     e->sample_size = sample_size;
@@ -376,33 +610,58 @@ static PyObject *kernel_task(PyObject *self, PyObject *args)
     e->min_samples_leaf = leaf;
     e->min_samples_split = split;
     e->max_leaf_nodes = leaf_nodes;
-    e->max_features = max_features;
-    e->n_bins = n_bins;
-    e->width = width;
-    e->seed = seed;
-    e->scale = scale;
-    e->mask = mask;
+    e->seed = (uint32_t)seed;
+    e->scale = (uint32_t)scale;
+    e->mask = (uint32_t)mask;
     e->criterion = (uint8_t)criterion;
     e->splitter = (uint8_t)splitter;
-    e->extra = (uint8_t)extra;
-    e->bootstrap = (uint8_t)bootstrap;
-    e->raw = (uint8_t)raw;
+    e->extra = extra != 0;
+    e->bootstrap = bootstrap != 0;
+    e->raw = raw != 0;
+    return 0;
+}
+
+/* task(columns, usable, y, weights, patch, whole, real) -> (task, bytes of a workspace).
+ * `columns` is (buffers, layout, bounds); `whole` and `real` are the numbers of ef_task. */
+static PyObject *kernel_task(PyObject *self, PyObject *args)
+{
+    PyObject *buffers, *layout, *bounds, *usable, *y, *weights, *patch, *whole, *real;
+    int wide;
+    (void)self;
+    if (!parse(args, "(O!OO)OOOOO!O!", &PyList_Type, &buffers, &layout, &bounds, &usable, &y,
+               &weights, &patch, &PyTuple_Type, &whole, &PyTuple_Type, &real))
+        return NULL;
+    Task *t = PyMem_Calloc(1, sizeof *t);
+    if (!t)
+        return PyErr_NoMemory();
+    PyObject *capsule = PyCapsule_New(t, TASK, task_free), *bytes = NULL;
+    if (!capsule) {
+        PyMem_Free(t);
+        return NULL;
+    }
+    ef_task *e = &t->task;
+    if (task_numbers(e, whole, real, &wide) < 0 ||
+        columns_make(&t->columns, buffers, layout, bounds, e->n, 1) < 0 ||
+        task_hold(t, wide, usable, y, weights, patch) < 0)
+        goto done;
+    e->columns = t->columns.columns;
+    const char *wrong = ef_task_wrong(e, (int32_t)t->columns.m);
+    if (wrong) {
+        refuse(wrong);
+        goto done;
+    }
     e->row_major = t->columns.m > 1;
     for (Py_ssize_t f = 0; f < t->columns.m; f++) {
         const ef_column *c = e->columns + f;
         if (c->type != EF_CODES || c->step != e->columns->step || c->step < t->columns.m)
             e->row_major = 0;
     }
-    e->min_impurity_decrease = decrease;
-    e->z = z;
-    e->tolerance = tolerance;
-    e->confidence = confidence;
-    PyObject *bytes = PyLong_FromSize_t(ef_workspace_bytes(e));
-    if (!bytes) {
-        Py_DECREF(capsule);
-        return NULL;
-    }
-    return Py_BuildValue("NN", capsule, bytes);
+    bytes = PyLong_FromSize_t(ef_workspace_bytes(e));
+done:
+    if (bytes)
+        return Py_BuildValue("NN", capsule, bytes);
+    Py_DECREF(capsule);
+    return NULL;
 }
 
 typedef struct {
@@ -413,6 +672,7 @@ typedef struct {
     double until, looked;         /* seconds; until < 0: no limit */
     PyThreadState *thread;
     int interrupted;
+    int busy, closed; /* in the hands of a thread; nothing to be grown */
 } Tree;
 
 static void tree_free(PyObject *capsule)
@@ -445,27 +705,39 @@ static PyObject *kernel_tree(PyObject *self, PyObject *task)
     return capsule;
 }
 
+/* The tree of a capsule, if no other thread (or a handler of a signal) has it in hand. */
+static Tree *tree_of(PyObject *capsule)
+{
+    Tree *t = PyCapsule_GetPointer(capsule, TREE);
+    if (t && t->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "this tree is being grown by another thread");
+        return NULL;
+    }
+    return t;
+}
+
 /* begin(tree, index, insertions, nodes): insertions and nodes it may use, -1 for any number. */
 static PyObject *kernel_begin(PyObject *self, PyObject *args)
 {
     PyObject *capsule;
-    unsigned index;
-    long long insertions, nodes;
+    long long index, insertions, nodes;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OILL", &capsule, &index, &insertions, &nodes))
+    if (!parse(args, "OLLL", &capsule, &index, &insertions, &nodes))
         return NULL;
-    Tree *t = PyCapsule_GetPointer(capsule, TREE);
-    if (!t)
+    Tree *t = tree_of(capsule);
+    if (!t || !in_range("the tree's number", index, 0, UINT32_MAX - 1) ||
+        !in_range("insertions", insertions, -1, 1LL << 62) ||
+        !in_range("nodes (or -1)", nodes ? nodes : -2, -1, INT64_MAX))
         return NULL;
     const Task *task = PyCapsule_GetPointer(t->task, TASK);
     ef_node *old = t->tree.nodes;
     int64_t room = t->tree.room;
-    ef_tree_begin(&t->tree, &task->task, index, t->workspace);
+    ef_tree_begin(&t->tree, &task->task, (uint32_t)index, t->workspace);
     t->tree.nodes = old;
     t->tree.room = room;
     t->tree.left = insertions;
     t->tree.most = nodes;
-    t->interrupted = 0;
+    t->interrupted = t->closed = 0;
     return Py_NewRef(Py_None);
 }
 
@@ -498,13 +770,15 @@ static PyObject *kernel_grow(PyObject *self, PyObject *args)
     double seconds;
     Py_buffer stop;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OLdy*", &capsule, &insertions, &seconds, &stop))
+    if (!parse(args, "OLdy*", &capsule, &insertions, &seconds, &stop))
         return NULL;
-    Tree *t = PyCapsule_GetPointer(capsule, TREE);
-    if (!t) {
+    Tree *t = tree_of(capsule);
+    if (!t || !in_range("insertions", insertions, 0, 1LL << 62) || !holds(&stop, "stop", 1, 1) ||
+        ((!t->tree.task || t->closed) && refuse("begin a tree before it is grown"))) {
         PyBuffer_Release(&stop);
         return NULL;
     }
+    t->busy = 1;
     t->stop = stop.buf;
     t->looked = now();
     t->until = seconds < 0 ? -1 : t->looked + seconds;
@@ -518,7 +792,9 @@ static PyObject *kernel_grow(PyObject *self, PyObject *args)
         int64_t room = t->tree.room ? 2 * t->tree.room : 64;
         if (t->tree.most > 0 && room > t->tree.most)
             room = t->tree.most; /* a budget in bytes pays for no more */
-        ef_node *nodes = realloc(t->tree.nodes, (size_t)room * sizeof *nodes);
+        ef_node *nodes = NULL;
+        if ((uint64_t)room < SIZE_MAX / sizeof *nodes)
+            nodes = realloc(t->tree.nodes, (size_t)room * sizeof *nodes);
         if (!nodes) {
             starved = 1;
             break;
@@ -528,6 +804,7 @@ static PyObject *kernel_grow(PyObject *self, PyObject *args)
     }
     PyEval_RestoreThread(t->thread);
     t->stop = NULL;
+    t->busy = 0;
     PyBuffer_Release(&stop);
     if (starved)
         return PyErr_NoMemory();
@@ -551,115 +828,225 @@ static PyObject *kernel_spent(PyObject *self, PyObject *capsule)
                          (long long)t->tree.rounds);
 }
 
-/* close(tree, importance, nodes before, votes before) -> bytes of feature, threshold, right (as
- * uint32) and votes, in preorder. */
-static PyObject *kernel_close(PyObject *self, PyObject *args)
+/* The closed tree, as bytes of its parts; NULL if there is no memory. */
+static PyObject *write_tree(Tree *t, uint32_t here, uint32_t votes_here, double *importance)
 {
-    PyObject *capsule, *parts[4] = {NULL, NULL, NULL, NULL};
-    Py_buffer importance;
-    unsigned here, votes_here;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "Ow*II", &capsule, &importance, &here, &votes_here))
-        return NULL;
-    Tree *t = PyCapsule_GetPointer(capsule, TREE);
-    if (t && !t->tree.room) { /* stopped before it began */
-        t->tree.nodes = malloc(sizeof *t->tree.nodes);
-        t->tree.room = t->tree.nodes != NULL;
-    }
-    if (!t || !t->tree.nodes) {
-        PyBuffer_Release(&importance);
-        return t ? PyErr_NoMemory() : NULL;
-    }
-    Py_ssize_t leaves = (Py_ssize_t)ef_tree_close(&t->tree);
-    Py_ssize_t n = (Py_ssize_t)t->tree.n_nodes;
+    PyObject *parts[4] = {NULL, NULL, NULL, NULL};
+    Py_ssize_t leaves = (Py_ssize_t)ef_tree_close(&t->tree), n = (Py_ssize_t)t->tree.n_nodes;
     Py_ssize_t width = t->tree.task->criterion == EF_MSE ? 1 : t->tree.task->width;
-    Py_ssize_t sizes[4] = {2 * n, 4 * n, 4 * n, 2 * leaves * width};
+    Py_ssize_t sizes[4] = {2 * n, 4 * n, 4 * n, product(2 * leaves, width)};
+    if (!in_range("nodes", (long long)here + n, 0, UINT32_MAX) ||
+        !in_range("votes", (long long)votes_here + leaves, 0, UINT32_MAX))
+        return NULL;
     for (int i = 0; i < 4; i++)
-        if (!(parts[i] = PyBytes_FromStringAndSize(NULL, sizes[i])))
+        if (sizes[i] < 0 || !(parts[i] = PyBytes_FromStringAndSize(NULL, sizes[i])))
             goto fail;
+    t->busy = t->closed = 1;
     Py_BEGIN_ALLOW_THREADS
     ef_tree_write(&t->tree, here, votes_here, (uint16_t *)(void *)PyBytes_AsString(parts[0]),
                   (float *)(void *)PyBytes_AsString(parts[1]),
                   (uint32_t *)(void *)PyBytes_AsString(parts[2]),
-                  (uint16_t *)(void *)PyBytes_AsString(parts[3]), importance.buf);
+                  (uint16_t *)(void *)PyBytes_AsString(parts[3]), importance);
     Py_END_ALLOW_THREADS
-    PyBuffer_Release(&importance);
+    t->busy = 0;
     return Py_BuildValue("NNNN", parts[0], parts[1], parts[2], parts[3]);
 fail:
-    PyBuffer_Release(&importance);
     for (int i = 0; i < 4; i++)
         Py_XDECREF(parts[i]);
-    return NULL;
+    return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+}
+
+/* close(tree, importance, nodes before, votes before) -> bytes of feature, threshold, right (as
+ * uint32) and votes, in preorder. */
+static PyObject *kernel_close(PyObject *self, PyObject *args)
+{
+    PyObject *capsule, *result = NULL;
+    Py_buffer importance;
+    long long here, votes_here;
+    (void)self;
+    if (!parse(args, "Ow*LL", &capsule, &importance, &here, &votes_here))
+        return NULL;
+    Tree *t = tree_of(capsule);
+    const Task *task = t ? PyCapsule_GetPointer(t->task, TASK) : NULL;
+    if (!task || !in_range("nodes before", here, 0, UINT32_MAX) ||
+        !in_range("votes before", votes_here, 0, UINT32_MAX) ||
+        !holds(&importance, "importance", task->columns.m, sizeof(double)))
+        goto done;
+    if (!t->tree.task || t->closed) {
+        refuse("begin a tree before it is closed");
+        goto done;
+    }
+    if (!t->tree.room) { /* stopped before it began */
+        t->tree.nodes = malloc(sizeof *t->tree.nodes);
+        t->tree.room = t->tree.nodes != NULL;
+    }
+    if (t->tree.nodes)
+        result = write_tree(t, (uint32_t)here, (uint32_t)votes_here, importance.buf);
+    else
+        PyErr_NoMemory();
+done:
+    PyBuffer_Release(&importance);
+    return result;
 }
 
 /* ---- Prediction ---- */
 
-/* pack(feature, threshold, right, wide) -> (bytes of packed nodes, whether one asks for equality) */
-static PyObject *kernel_pack(PyObject *self, PyObject *args)
+/* A forest whose nodes and roots were looked at, so that every way down ends at a leaf. */
+typedef struct {
+    ef_packed *nodes;
+    uint32_t *roots;
+    size_t n_trees;
+    uint32_t features, leaves; /* that a row must have; that must have votes */
+    int equal;
+} Packed;
+
+static const char PACKED[] = "edgeforest._kernel.packed";
+
+static void packed_free(PyObject *capsule)
 {
-    Py_buffer feature, threshold, right;
-    int wide;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "y*y*y*i", &feature, &threshold, &right, &wide))
-        return NULL;
-    size_t n = (size_t)feature.len / sizeof(uint16_t);
-    PyObject *nodes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n * sizeof(ef_packed)));
-    int equal = 0;
-    if (nodes)
-        equal = ef_pack(feature.buf, threshold.buf, wide ? NULL : right.buf,
-                        wide ? right.buf : NULL, n,
-                        (ef_packed *)(void *)PyBytes_AsString(nodes));
-    PyBuffer_Release(&feature);
-    PyBuffer_Release(&threshold);
-    PyBuffer_Release(&right);
-    return nodes ? Py_BuildValue("Ni", nodes, equal) : NULL;
+    Packed *p = PyCapsule_GetPointer(capsule, PACKED);
+    PyMem_Free(p->nodes);
+    PyMem_Free(p->roots);
+    PyMem_Free(p);
 }
 
-/* What predict and apply are given: (nodes, equal), roots, votes, X, (offset, step of a row, step of
- * a column, type), and how many rows to take at once. */
-enum { NODES, ROOTS, VOTES, X_ROWS, PARTS };
+enum { FEATURE, THRESHOLD, RIGHT, ROOTS, TABLES };
+
+/* Fill in a forest from its arrays, which are looked at. */
+static int pack_forest(Packed *p, const Py_buffer *tables, int wide)
+{
+    Py_ssize_t n = tables[FEATURE].len / 2, trees = tables[ROOTS].len / 4;
+    if (!in_range("nodes", n, 1, UINT32_MAX - 1) || !holds(tables + FEATURE, "feature", n, 2) ||
+        !holds(tables + THRESHOLD, "threshold", n, 4) ||
+        !holds(tables + RIGHT, "right", n, wide ? 4 : 2) ||
+        !holds(tables + ROOTS, "roots", trees, 4))
+        return -1;
+    Py_ssize_t bytes = product(n, sizeof *p->nodes);
+    p->nodes = bytes < 0 ? NULL : PyMem_Malloc((size_t)bytes);
+    p->roots = PyMem_Malloc((size_t)tables[ROOTS].len + 1);
+    if (!p->nodes || !p->roots) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    const void *right = tables[RIGHT].buf;
+    p->n_trees = (size_t)trees;
+    p->equal = ef_pack(tables[FEATURE].buf, tables[THRESHOLD].buf, wide ? NULL : right,
+                       wide ? right : NULL, (size_t)n, p->nodes, &p->features, &p->leaves);
+    if (p->equal < 0)
+        return refuse("a child must be one of the nodes after its parent");
+    memcpy(p->roots, tables[ROOTS].buf, p->n_trees * sizeof *p->roots);
+    for (size_t i = 0; i < p->n_trees; i++)
+        if (p->roots[i] >= (size_t)n)
+            return refuse("a root must be one of the nodes");
+    return 0;
+}
+
+/* pack(feature, threshold, right, roots, wide) -> the forest as prediction likes it. */
+static PyObject *kernel_pack(PyObject *self, PyObject *args)
+{
+    Py_buffer tables[TABLES];
+    PyObject *capsule = NULL;
+    int wide;
+    (void)self;
+    if (!parse(args, "y*y*y*y*i", tables, tables + 1, tables + 2, tables + 3, &wide))
+        return NULL;
+    Packed *p = PyMem_Calloc(1, sizeof *p);
+    if (p)
+        capsule = PyCapsule_New(p, PACKED, packed_free);
+    else
+        PyErr_NoMemory();
+    if (p && !capsule)
+        PyMem_Free(p);
+    if (capsule && pack_forest(p, tables, wide) < 0)
+        Py_CLEAR(capsule);
+    for (int i = 0; i < TABLES; i++)
+        PyBuffer_Release(tables + i);
+    return capsule;
+}
+
+/* What predict and apply are given: a packed forest, votes, X, (offset, step of a row, step of a
+ * column, type). */
+enum { VOTES, X_ROWS, PARTS };
 
 typedef struct {
+    PyObject *packed;
     Py_buffer part[PARTS];
     ef_forest forest;
     ef_rows rows;
-    Py_ssize_t block;
+    size_t features, leaves;
+    int64_t offset;
+    Py_ssize_t block; /* rows to take at once */
 } Walk;
 
-/* For PyArg_ParseTuple's O&: from ((nodes, equal), roots, votes, X, layout). */
+static void walk_end(Walk *w)
+{
+    for (int i = 0; i < PARTS; i++)
+        PyBuffer_Release(w->part + i);
+    Py_CLEAR(w->packed);
+}
+
+/* For PyArg_ParseTuple's O&: from (packed, votes, X, layout). */
 static int walk_begin(PyObject *given, void *into)
 {
     Walk *w = into;
-    PyObject *X;
+    PyObject *X, *capsule;
     long long offset, row_step, column_step;
-    int type, equal;
+    int type;
     if (!given) { /* a later argument was wrong */
-        for (int i = 0; i < PARTS; i++)
-            PyBuffer_Release(w->part + i);
+        walk_end(w);
         return 0;
     }
-    if (!PyArg_ParseTuple(given, "(y*i)y*y*O(LLLi)", w->part + NODES, &equal, w->part + ROOTS,
-                          w->part + VOTES, &X, &offset, &row_step, &column_step, &type))
-        return 0;
-    if (PyObject_GetBuffer(X, w->part + X_ROWS, PyBUF_STRIDES) != 0) {
-        for (int i = 0; i < X_ROWS; i++)
-            PyBuffer_Release(w->part + i);
+    if (!PyTuple_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "a walk must be a tuple");
         return 0;
     }
-    w->forest.nodes = w->part[NODES].buf;
-    w->forest.roots = w->part[ROOTS].buf;
+    if (!parse(given, "Oy*O(LLLi)", &capsule, w->part + VOTES, &X, &offset, &row_step, &column_step,
+               &type))
+        return 0;
+    const Packed *p = PyCapsule_GetPointer(capsule, PACKED);
+    if (!p || !in_range("the type of a row", type, EF_CODES, EF_F64) ||
+        view_of(X, w->part + X_ROWS, PyBUF_STRIDES) != 0) {
+        PyBuffer_Release(w->part + VOTES);
+        return 0;
+    }
+    w->packed = Py_NewRef(capsule);
+    w->forest.nodes = p->nodes;
+    w->forest.roots = p->roots;
     w->forest.votes = w->part[VOTES].buf;
-    w->forest.n_trees = (size_t)w->part[ROOTS].len / sizeof(uint32_t);
-    w->forest.equal = equal;
-    w->rows.values = (const unsigned char *)w->part[X_ROWS].buf + offset;
+    w->forest.n_trees = p->n_trees;
+    w->forest.width = 0;
+    w->forest.equal = p->equal;
+    w->features = p->features;
+    w->leaves = p->leaves;
+    w->offset = offset;
+    w->rows.values = w->part[X_ROWS].buf;
     w->rows.row_step = (ptrdiff_t)row_step;
     w->rows.column_step = (ptrdiff_t)column_step;
     w->rows.type = (uint8_t)type;
+    return Py_CLEANUP_SUPPORTED;
+}
+
+/* Whether n rows lie in X with all features that nodes ask for. Where there is one, makes the walk
+ * ready. */
+static int walk_fits(Walk *w, Py_ssize_t n)
+{
+    Extent e = extent_of(w->part + X_ROWS);
+    int64_t step = w->rows.row_step, columns = (int64_t)w->features, size = SIZES[w->rows.type];
+    if (!in_range("rows", n, 0, PY_SSIZE_T_MAX))
+        return 0;
+    if (n && (!within(e, w->offset, step, n, size) ||
+              !within(e, w->offset, w->rows.column_step, columns, size) ||
+              !within(e, w->offset + (n - 1) * step, w->rows.column_step, columns, size))) {
+        refuse("the rows lie outside of their buffer; did they change while they were read?");
+        return 0;
+    }
+    if (n)
+        w->rows.values += w->offset;
     /* As many rows at once as the cache holds: trees are fetched again for each block. */
     w->block = 1024;
-    while (w->block > 16 && w->block * llabs(row_step) > 512 * 1024)
+    while (n > 16 && w->block > 16 && w->block * (step < 0 ? -step : step) > 512 * 1024)
         w->block /= 2;
-    return Py_CLEANUP_SUPPORTED;
+    return 1;
 }
 
 /* predict(walk, width, n, out, best): the summed votes of n rows into `out` (uint32), the place of
@@ -670,9 +1057,14 @@ static PyObject *kernel_predict(PyObject *self, PyObject *args)
     Py_buffer sums, winners;
     int width;
     Py_ssize_t n;
+    PyObject *result = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O&inw*w*", walk_begin, &w, &width, &n, &sums, &winners))
+    if (!parse(args, "O&inw*w*", walk_begin, &w, &width, &n, &sums, &winners))
         return NULL;
+    if (!walk_fits(&w, n) || !in_range("classes", width, 1, EF_LEVELS) ||
+        !holds(w.part + VOTES, "votes", product((Py_ssize_t)w.leaves, width), 2) ||
+        !holds(&sums, "sums", product(n, width), 4) || !holds(&winners, "winners", n, 2))
+        goto done;
     uint32_t *out = sums.buf;
     uint16_t *best = winners.buf;
     w.forest.width = (size_t)width;
@@ -690,10 +1082,12 @@ static PyObject *kernel_predict(PyObject *self, PyObject *args)
     }
     if (thread)
         PyEval_RestoreThread(thread);
-    walk_begin(NULL, &w);
+    result = Py_NewRef(Py_None);
+done:
+    walk_end(&w);
     PyBuffer_Release(&sums);
     PyBuffer_Release(&winners);
-    return Py_NewRef(Py_None);
+    return result;
 }
 
 /* apply(walk, n, out): the leaf of each tree that each of n rows reaches, into `out` (uint32), all
@@ -703,9 +1097,12 @@ static PyObject *kernel_apply(PyObject *self, PyObject *args)
     Walk w;
     Py_buffer leaves;
     Py_ssize_t n;
+    PyObject *result = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O&nw*", walk_begin, &w, &n, &leaves))
+    if (!parse(args, "O&nw*", walk_begin, &w, &n, &leaves))
         return NULL;
+    if (!walk_fits(&w, n) || !holds(&leaves, "leaves", product(n, (Py_ssize_t)w.forest.n_trees), 4))
+        goto done;
     PyThreadState *thread = PyEval_SaveThread();
     for (Py_ssize_t at = 0; at < n; at += w.block) {
         Py_ssize_t count = n - at < w.block ? n - at : w.block;
@@ -713,9 +1110,11 @@ static PyObject *kernel_apply(PyObject *self, PyObject *args)
                  (size_t)n);
     }
     PyEval_RestoreThread(thread);
-    walk_begin(NULL, &w);
+    result = Py_NewRef(Py_None);
+done:
+    walk_end(&w);
     PyBuffer_Release(&leaves);
-    return Py_NewRef(Py_None);
+    return result;
 }
 
 /* values(sums, step, low, out): predictions of a regression from summed votes, in float32 as
@@ -724,30 +1123,56 @@ static PyObject *kernel_values(PyObject *self, PyObject *args)
 {
     Py_buffer sums, out;
     double step, low;
+    PyObject *result = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "y*ddw*", &sums, &step, &low, &out))
+    if (!parse(args, "y*ddw*", &sums, &step, &low, &out))
         return NULL;
     const uint32_t *given = sums.buf;
     double *values = out.buf;
-    for (Py_ssize_t i = 0; i < sums.len / (Py_ssize_t)sizeof *given; i++) {
-        float part = (float)((double)given[i] * step);
-        values[i] = (double)(float)((double)part + low);
+    Py_ssize_t n = sums.len / (Py_ssize_t)sizeof *given;
+    if (holds(&sums, "sums", n, sizeof *given) && holds(&out, "out", n, sizeof *values)) {
+        for (Py_ssize_t i = 0; i < n; i++) {
+            float part = (float)((double)given[i] * step);
+            values[i] = (double)(float)((double)part + low);
+        }
+        result = Py_NewRef(Py_None);
     }
     PyBuffer_Release(&sums);
     PyBuffer_Release(&out);
-    return Py_NewRef(Py_None);
+    return result;
 }
 
 /* ---- Learning row by row ---- */
 
 static const char GROVE[] = "edgeforest._kernel.grove";
 
+typedef struct {
+    int busy; /* in the hands of a thread */
+    ef_grove grove;
+} Grove;
+
 static void grove_free(PyObject *capsule)
 {
     PyMem_Free(PyCapsule_GetPointer(capsule, GROVE));
 }
 
-static ef_grove *grove_of(PyObject *capsule) { return PyCapsule_GetPointer(capsule, GROVE); }
+/* The grove of a capsule, if no other thread has it in hand. */
+static Grove *grove_of(PyObject *capsule)
+{
+    Grove *g = PyCapsule_GetPointer(capsule, GROVE);
+    if (g && g->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "these trees are learning in another thread");
+        return NULL;
+    }
+    return g;
+}
+
+/* The same, if it has a tree t. */
+static Grove *grove_with(PyObject *capsule, int t)
+{
+    Grove *g = grove_of(capsule);
+    return g && in_range("the tree", t, 0, g->grove.plan.n_trees) ? g : NULL;
+}
 
 /* grove(numbers, rows, least, kinds): a grove by its plan; `numbers` are those of ef_plan. */
 static PyObject *kernel_grove(PyObject *self, PyObject *args)
@@ -755,61 +1180,100 @@ static PyObject *kernel_grove(PyObject *self, PyObject *args)
     ef_plan p;
     Py_buffer kinds;
     int criterion, extra;
-    long long least;
+    long long least, seed, stream, scale, fade;
+    PyObject *capsule = NULL;
     (void)self;
     memset(&p, 0, sizeof p);
-    if (!PyArg_ParseTuple(args, "(iiiiiiiiiiiIIIIii)dLy*", &p.m, &p.width, &p.n_trees,
-                          &p.max_features, &p.n_bins, &p.max_depth, &p.nodes, &p.races, &p.window,
-                          &p.patch, &p.stride, &p.seed, &p.stream, &p.scale, &p.fade, &criterion, &extra,
-                          &p.rows, &least, &kinds))
+    if (!parse(args, "(iiiiiiiiiiiLLLLii)dLy*", &p.m, &p.width, &p.n_trees, &p.max_features,
+               &p.n_bins, &p.max_depth, &p.nodes, &p.races, &p.window, &p.patch, &p.stride, &seed,
+               &stream, &scale, &fade, &criterion, &extra, &p.rows, &least, &kinds))
         return NULL;
+    if (!in_range("seed", seed, 0, UINT32_MAX) || !in_range("stream", stream, 0, UINT32_MAX) ||
+        !in_range("scale", scale, 1, EF_LEVELS) || !in_range("fade", fade, 1, EF_LEVELS) ||
+        !in_range("criterion", criterion, 0, EF_MSE) || !in_range("features", p.m, 1, EF_FEATURE) ||
+        !holds(&kinds, "kinds", p.m, sizeof(uint16_t)))
+        goto done;
+    p.seed = (uint32_t)seed;
+    p.stream = (uint32_t)stream;
+    p.scale = (uint32_t)scale;
+    p.fade = (uint32_t)fade;
     p.least = least;
     p.criterion = (uint8_t)criterion;
-    p.extra = (uint8_t)extra;
-    size_t head = (sizeof(ef_grove) + 15) & ~(size_t)15;
-    unsigned char *memory = PyMem_Calloc(1, head + ef_grove_bytes(&p));
-    if (!memory) {
-        PyBuffer_Release(&kinds);
-        return PyErr_NoMemory();
+    p.extra = extra != 0;
+    const char *wrong = ef_plan_wrong(&p, kinds.buf);
+    if (wrong) {
+        refuse(wrong);
+        goto done;
     }
-    ef_grove_begin((ef_grove *)(void *)memory, &p, kinds.buf, memory + head);
-    PyBuffer_Release(&kinds);
-    PyObject *capsule = PyCapsule_New(memory, GROVE, grove_free);
+    size_t head = (sizeof(Grove) + 15) & ~(size_t)15, bytes = ef_grove_bytes(&p);
+    unsigned char *memory = bytes < SIZE_MAX / 2 ? PyMem_Calloc(1, head + bytes) : NULL;
+    if (!memory) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    ef_grove_begin(&((Grove *)(void *)memory)->grove, &p, kinds.buf, memory + head);
+    capsule = PyCapsule_New(memory, GROVE, grove_free);
     if (!capsule)
         PyMem_Free(memory);
+done:
+    PyBuffer_Release(&kinds);
     return capsule;
+}
+
+/* Whether rows first .. first + n are in these buffers; `guesses` may be NULL. */
+static int rows_fit(const ef_grove *grove, const Py_buffer *values, const Py_buffer *labels,
+                    const Py_buffer *guesses, Py_ssize_t first, Py_ssize_t n)
+{
+    if (!in_range("the first row", first, 0, EF_MASK) || !in_range("rows", n, 0, EF_MASK) ||
+        !holds(values, "values", product(first + n, grove->plan.m), sizeof(float)) ||
+        !holds(labels, "labels", first + n, sizeof(uint16_t)))
+        return 0;
+    return !guesses || holds(guesses, "guesses", first + n, sizeof(uint32_t));
 }
 
 /* learn(grove, values, labels, first, n, guesses): predict and learn rows first .. first + n;
  * with None for guesses, take them over without learning. */
 static PyObject *kernel_learn(PyObject *self, PyObject *args)
 {
-    PyObject *capsule, *given;
+    PyObject *capsule, *given, *result = NULL;
     Py_buffer values, labels, guesses;
     Py_ssize_t first, n;
     (void)self;
-    if (!PyArg_ParseTuple(args, "Oy*y*nnO", &capsule, &values, &labels, &first, &n, &given))
+    if (!parse(args, "Oy*y*nnO", &capsule, &values, &labels, &first, &n, &given))
         return NULL;
-    ef_grove *grove = grove_of(capsule);
+    memset(&guesses, 0, sizeof guesses);
     int learns = given != Py_None;
-    if (!grove || (learns && PyObject_GetBuffer(given, &guesses, PyBUF_WRITABLE) < 0)) {
-        PyBuffer_Release(&values);
-        PyBuffer_Release(&labels);
-        return NULL;
-    }
-    const float *rows = (const float *)values.buf + (size_t)first * (size_t)grove->plan.m;
+    if (learns && view_of(given, &guesses, PyBUF_WRITABLE) < 0)
+        goto done;
+    Grove *g = grove_of(capsule); /* after view_of, which may run Python's code */
+    if (!g || !rows_fit(&g->grove, &values, &labels, learns ? &guesses : NULL, first, n))
+        goto done;
+    const float *rows = (const float *)values.buf + (size_t)first * (size_t)g->grove.plan.m;
     const uint16_t *targets = (const uint16_t *)labels.buf + first;
+    const char *wrong = ef_grove_rows_wrong(&g->grove, rows, targets, (size_t)n);
+    size_t done = 0;
+    if (wrong) {
+        refuse(wrong);
+        goto done;
+    }
+    g->busy = 1;
     Py_BEGIN_ALLOW_THREADS
     if (learns)
-        ef_grove_learn(grove, rows, targets, (size_t)n, (uint32_t *)guesses.buf + first);
+        done = ef_grove_learn(&g->grove, rows, targets, (size_t)n, (uint32_t *)guesses.buf + first);
     else
-        ef_grove_recall(grove, rows, targets, (size_t)n);
+        done = ef_grove_recall(&g->grove, rows, targets, (size_t)n);
     Py_END_ALLOW_THREADS
+    g->busy = 0;
+    if (done == (size_t)n)
+        result = Py_NewRef(Py_None);
+    else
+        refuse("the labels changed while they were learned; give a copy that nobody alters");
+done:
     PyBuffer_Release(&values);
     PyBuffer_Release(&labels);
-    if (learns)
+    if (guesses.obj)
         PyBuffer_Release(&guesses);
-    return Py_NewRef(Py_None);
+    return result;
 }
 
 /* sapling(grove, t): the bytes of a tree's feature, threshold, left, right, votes and gains. */
@@ -819,11 +1283,12 @@ static PyObject *kernel_sapling(PyObject *self, PyObject *args)
     void *bytes[6];
     int t, i;
     (void)self;
-    if (!PyArg_ParseTuple(args, "Oi", &capsule, &t))
+    if (!parse(args, "Oi", &capsule, &t))
         return NULL;
-    const ef_grove *grove = grove_of(capsule);
-    if (!grove)
+    const Grove *g = grove_with(capsule, t);
+    if (!g)
         return NULL;
+    const ef_grove *grove = &g->grove;
     Py_ssize_t n = ef_grove_size(grove, t), width = grove->plan.width ? grove->plan.width : 2;
     Py_ssize_t size[6] = {2 * n, 4 * n, 2 * n, 2 * n, 4 * n * width, 8 * (Py_ssize_t)grove->plan.m};
     for (i = 0; i < 6; i++) {
@@ -848,16 +1313,26 @@ static PyObject *kernel_plant(PyObject *self, PyObject *args)
     Py_buffer part[6];
     int t;
     (void)self;
-    if (!PyArg_ParseTuple(args, "Oiy*y*y*y*y*y*", &capsule, &t, part, part + 1, part + 2, part + 3,
-                          part + 4, part + 5))
+    if (!parse(args, "Oiy*y*y*y*y*y*", &capsule, &t, part, part + 1, part + 2, part + 3, part + 4,
+               part + 5))
         return NULL;
-    ef_grove *grove = grove_of(capsule);
-    if (grove)
-        ef_grove_plant(grove, t, (int32_t)(part[0].len / 2), part[0].buf, part[1].buf, part[2].buf,
-                       part[3].buf, part[4].buf, part[5].buf);
+    Grove *g = grove_with(capsule, t);
+    Py_ssize_t n = part[0].len / 2, m = g ? g->grove.plan.m : 0;
+    Py_ssize_t votes = !g ? 0 : g->grove.plan.width ? g->grove.plan.width : 2;
+    int planted = 0;
+    if (g && in_range("nodes", n, 1, g->grove.plan.nodes) && holds(part, "feature", n, 2) &&
+        holds(part + 1, "threshold", n, 4) && holds(part + 2, "left", n, 2) &&
+        holds(part + 3, "right", n, 2) && holds(part + 4, "votes", n * votes, 4) &&
+        holds(part + 5, "gains", m, 8)) {
+        const char *wrong = ef_grove_plant(&g->grove, t, (int32_t)n, part[0].buf, part[1].buf,
+                                           part[2].buf, part[3].buf, part[4].buf, part[5].buf);
+        planted = !wrong;
+        if (wrong)
+            refuse(wrong);
+    }
     for (int i = 0; i < 6; i++)
         PyBuffer_Release(part + i);
-    return grove ? Py_NewRef(Py_None) : NULL;
+    return planted ? Py_NewRef(Py_None) : NULL;
 }
 
 /* renew(grove, t): grow a tree anew from the latest rows. */
@@ -866,12 +1341,12 @@ static PyObject *kernel_renew(PyObject *self, PyObject *args)
     PyObject *capsule;
     int t;
     (void)self;
-    if (!PyArg_ParseTuple(args, "Oi", &capsule, &t))
+    if (!parse(args, "Oi", &capsule, &t))
         return NULL;
-    ef_grove *grove = grove_of(capsule);
-    if (!grove)
+    Grove *g = grove_with(capsule, t);
+    if (!g)
         return NULL;
-    ef_grove_renew(grove, t);
+    ef_grove_renew(&g->grove, t);
     return Py_NewRef(Py_None);
 }
 
@@ -879,9 +1354,10 @@ static PyObject *kernel_renew(PyObject *self, PyObject *args)
 static PyObject *kernel_latest(PyObject *self, PyObject *capsule)
 {
     (void)self;
-    const ef_grove *grove = grove_of(capsule);
-    if (!grove)
+    const Grove *g = grove_of(capsule);
+    if (!g)
         return NULL;
+    const ef_grove *grove = &g->grove;
     Py_ssize_t window = grove->plan.window;
     return Py_BuildValue("Ly#y#", (long long)grove->seen, (const char *)grove->values,
                          window * grove->plan.m * 4, (const char *)grove->labels, window * 2);

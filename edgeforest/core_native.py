@@ -21,7 +21,7 @@ from edgeforest.online import in_order
 _TYPES = {"b": 1, "?": 2, "B": 2, "h": 3, "H": 4, "f": 9, "d": 10}
 _TYPES |= {c: {2: 3, 4: 5, 8: 7}[array(c).itemsize] for c in "ilq"}
 _TYPES |= {c: {2: 4, 4: 6, 8: 8}[array(c).itemsize] for c in "ILQ"}
-if _kernel.constants().get("KERNEL") != 3:
+if _kernel.constants().get("KERNEL") != 4:
     raise ImportError("its C part was built from other sources; install edgeforest again")
 _CRITERIA = ("gini", "entropy", "mse")  # by their numbers in the kernel
 _CODES = 0
@@ -507,9 +507,11 @@ class Forest(core_pure.Forest):
             view = memoryview(rows)
         if self._packed is None:
             wide = self.right.typecode != "H"
-            self._packed = _kernel.pack(self.feature, self.threshold, self.right, wide)
+            self._packed = _kernel.pack(
+                self.feature, self.threshold, self.right, self.roots, wide
+            )
         layout = 0, step, column, _type(view)
-        return one, n, (self._packed, self.roots, self.votes, rows, layout)
+        return one, n, (self._packed, self.votes, rows, layout)
 
     def sums(self, rows: Any, encoded: bool = False) -> "tuple[bool, array[int], array[int]]":
         """Whether it is one row; the summed votes of all rows, and the winner of each."""

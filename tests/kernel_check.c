@@ -370,13 +370,15 @@ static void check_predict(const ef_task *task, int32_t m, const Grown *g)
 {
     ef_packed *packed = take((size_t)g->nodes * sizeof *packed);
     uint16_t *right16 = take((size_t)g->nodes * sizeof *right16);
-    uint32_t root = 0;
+    uint32_t root = 0, features, leaves;
     ef_forest forest;
     for (int64_t i = 0; i < g->nodes; i++)
         right16[i] = (uint16_t)g->right[i];
     int wide = g->nodes > 65535 || below(2);
     forest.equal = ef_pack(g->feature, g->threshold, wide ? NULL : right16, wide ? g->right : NULL,
-                           (size_t)g->nodes, packed);
+                           (size_t)g->nodes, packed, &features, &leaves);
+    CHECK(forest.equal >= 0 && 1 <= features && features <= (uint32_t)m);
+    CHECK(leaves == (uint32_t)g->leaves);
     forest.nodes = packed;
     forest.roots = &root;
     forest.votes = g->votes;

@@ -1,7 +1,7 @@
 /* Numbers become codes: the random stream, bounds, codes. */
 #include "internal.h"
 
-#define MASK 0x3FFFFFFFu
+#define MASK ((uint32_t)EF_MASK)
 
 /* ---- Rng ---- */
 
@@ -144,6 +144,19 @@ int32_t ef_make_bounds(float *sample, size_t n, float *spare, float *bounds)
     return count;
 }
 
+const char *ef_column_wrong(const ef_column *c)
+{
+    EF_NEED(c->type <= EF_F64, "the type of a column must be one of ef_type");
+    EF_NEED(0 <= c->last && c->last < EF_BOUNDS, "the highest code must be from 0 to 255");
+    EF_NEED(c->type == EF_CODES || !c->categories, "categories must be codes");
+    EF_NEED(c->type == EF_CODES || (c->bounds && c->last), "a column of numbers needs its bounds");
+    for (int32_t i = 0; c->bounds && i <= c->last; i++) {
+        EF_NEED(c->bounds[i] - c->bounds[i] == 0.0f, "bounds must be finite numbers");
+        EF_NEED(!i || c->bounds[i - 1] <= c->bounds[i], "bounds must be in ascending order");
+    }
+    return NULL;
+}
+
 void ef_grid(ef_column *column, uint8_t *grid)
 {
     const float *bounds = column->bounds;
@@ -206,7 +219,8 @@ int ef_levels(const ef_column *column, size_t n, uint16_t *levels, double *low, 
     double per = span > 0 ? EF_LEVELS / span : 0.0;
     for (size_t i = 0; i < n; i++) {
         double level = ((double)ef_value(column, (uint32_t)i) - *low) * per + 0.5;
-        levels[i] = (uint16_t)(level < EF_LEVELS ? level : EF_LEVELS);
+        level = level < EF_LEVELS ? level : EF_LEVELS;
+        levels[i] = (uint16_t)(level > 0.0 ? level : 0.0); /* it may have changed meanwhile */
     }
     return 1;
 }

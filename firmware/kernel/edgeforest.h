@@ -31,6 +31,8 @@ extern "C" {
 #define EF_EQUAL 0x4000
 #define EF_FEATURE 0x3FFF
 #define EF_HUGE 3.4028234663852886e38f
+#define EF_MASK 0x3FFFFFFF /* the most rows, and what random numbers are below */
+#define EF_CLASSES 4096    /* the most classes */
 
 /* ---- Data: columns of numbers, read where they lie ---- */
 
@@ -85,6 +87,9 @@ void ef_floats(const ef_column *column, const uint32_t *rows, size_t n, float *o
 /* Codes of rows first .. first + n of a column, written `step` bytes apart. Returns the first row
  * whose value is infinite as float32, or -1. */
 int64_t ef_encode(const ef_column *column, size_t first, size_t n, uint8_t *codes, ptrdiff_t step);
+
+/* Why this column cannot be coded or trained on, as a sentence; NULL if it can. */
+const char *ef_column_wrong(const ef_column *column);
 
 /* One whole number of a column of integers. */
 int64_t ef_whole(const ef_column *column, uint32_t row);
@@ -173,6 +178,12 @@ typedef struct {
 
 #define EF_LOGS 2048
 
+/* Why no tree can be grown of this task with `m` columns, as a sentence; NULL if one can. Labels,
+ * weights and rows of the patch are looked at one by one. What passes is trusted from then on, but
+ * for weights, patch and the values of columns: those may change meanwhile, and the trees with
+ * them. */
+const char *ef_task_wrong(const ef_task *task, int32_t m);
+
 /* Bytes that a tree of this task works in, beside its nodes. */
 size_t ef_workspace_bytes(const ef_task *task);
 
@@ -210,10 +221,12 @@ typedef struct {
     uint8_t flags; /* EF_MISSING_LEFT >> 8, EF_EQUAL >> 8 */
 } ef_packed;
 
-/* Pack the n nodes of a forest; right16 or right32 is NULL. Returns whether a node asks for
- * equality. */
+/* Pack the n nodes of a forest; right16 or right32 is NULL. Returns 1 if a node asks for equality, 0
+ * if none does, -1 if a child is not one of the nodes after its parent. Sets how many features a row
+ * must have, and how many leaves must have votes; either may be NULL. */
 int ef_pack(const uint16_t *feature, const float *threshold, const uint16_t *right16,
-            const uint32_t *right32, size_t n, ef_packed *packed);
+            const uint32_t *right32, size_t n, ef_packed *packed, uint32_t *features,
+            uint32_t *leaves);
 
 typedef struct {
     const ef_packed *nodes;
@@ -273,6 +286,9 @@ typedef struct {
     int32_t n_free, hand, half, lead;
 } ef_grove;
 
+/* Why there can be no grove of this plan, as a sentence; NULL if there can. */
+const char *ef_plan_wrong(const ef_plan *plan, const uint16_t *kinds);
+
 /* Bytes that a grove works in. */
 size_t ef_grove_bytes(const ef_plan *plan);
 
@@ -280,18 +296,25 @@ size_t ef_grove_bytes(const ef_plan *plan);
  * feature, 0 for numbers. */
 void ef_grove_begin(ef_grove *grove, const ef_plan *plan, const uint16_t *kinds, void *memory);
 
+/* Why these rows cannot be learned, as a sentence; NULL if they can. */
+const char *ef_grove_rows_wrong(const ef_grove *grove, const float *rows, const uint16_t *labels,
+                                size_t n);
+
 /* Predict n rows of finite numbers or NaN, one after the other, and learn each of them. A guess is
- * the place of a class, or the sum of levels. */
-void ef_grove_learn(ef_grove *grove, const float *rows, const uint16_t *labels, size_t n,
-                    uint32_t *guesses);
+ * the place of a class, or the sum of levels. Ends at a label that is out of range; returns how many
+ * rows were learned. */
+size_t ef_grove_learn(ef_grove *grove, const float *rows, const uint16_t *labels, size_t n,
+                      uint32_t *guesses);
 
-/* Take over a tree of n nodes; children come after their parent. */
-void ef_grove_plant(ef_grove *grove, int32_t t, int32_t n, const uint16_t *feature,
-                    const float *threshold, const uint16_t *left, const uint16_t *right,
-                    const uint32_t *votes, const double *gains);
+/* Take over a tree of n nodes; children come after their parent. Returns why it cannot be taken, as
+ * a sentence, or NULL. */
+const char *ef_grove_plant(ef_grove *grove, int32_t t, int32_t n, const uint16_t *feature,
+                           const float *threshold, const uint16_t *left, const uint16_t *right,
+                           const uint32_t *votes, const double *gains);
 
-/* Take over the latest rows, before any other comes. */
-void ef_grove_recall(ef_grove *grove, const float *rows, const uint16_t *labels, size_t n);
+/* Take over the latest rows, before any other comes. Ends at a label that is out of range; returns
+ * how many rows were taken. */
+size_t ef_grove_recall(ef_grove *grove, const float *rows, const uint16_t *labels, size_t n);
 
 /* Grow a tree anew from the latest rows. */
 void ef_grove_renew(ef_grove *grove, int32_t t);

@@ -20,7 +20,10 @@ ef_word ef_ask(ef_tree *tree, int64_t work, int every_round)
 
 /* ---- Memory ---- */
 
-static size_t aligned(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
+static size_t add_aligned(size_t at, size_t bytes)
+{
+    return bytes > SIZE_MAX - 15 - at ? SIZE_MAX - 15 : at + ((bytes + 15) & ~(size_t)15);
+}
 
 /* The most cells that one histogram can have. */
 static size_t most_cells(const ef_task *task)
@@ -53,15 +56,15 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
     do {                                                                                           \
         if (base)                                                                                  \
             tree->field = (type *)(void *)(base + at);                                             \
-        at += aligned(bytes);                                                                      \
+        at = add_aligned(at, bytes);                                                               \
     } while (0)
     PART(logs, double, task->criterion == EF_ENTROPY ? EF_LOGS * sizeof(double) : 0);
     PART(sums, int64_t, 7 * width * sizeof(int64_t));
     PART(influences, double, 4 * width * sizeof(double));
-    PART(contenders, ef_contender, racing * sizeof(ef_contender));
-    PART(cells, void, racing * most_cells(task) * cell_bytes(task));
+    PART(contenders, ef_contender, ef_product(racing, sizeof(ef_contender)));
+    PART(cells, void, ef_product(ef_product(racing, most_cells(task)), cell_bytes(task)));
     PART(racing, uint32_t, racing * sizeof(uint32_t));
-    PART(rows, uint32_t, rows * sizeof(uint32_t));
+    PART(rows, uint32_t, ef_product(rows, sizeof(uint32_t)));
     PART(numbers, uint16_t, width * sizeof(uint16_t));
     PART(features, uint16_t, (size_t)task->n_usable * sizeof(uint16_t));
     PART(flags, uint8_t, rows);
@@ -72,6 +75,59 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
         PART(times8, uint8_t, (size_t)task->n);
 #undef PART
     return at;
+}
+
+static const char *rows_wrong(const ef_task *task)
+{
+    int64_t n = task->n, pool = task->pool;
+    EF_NEED(1 <= n && n <= EF_MASK, "rows must be from 1 to 1073741823");
+    EF_NEED(1 <= pool && (task->patch ? pool <= n : pool == n),
+            "the pool must be the patch, or all rows");
+    EF_NEED(1 <= task->sample_size && task->sample_size <= pool,
+            "a sample must be part of the pool");
+    for (int64_t i = 0; task->patch && i < pool; i++)
+        EF_NEED(task->patch[i] < n, "the patch has a row that is not among the data");
+    for (int64_t i = 0; task->weights && i < pool; i++)
+        EF_NEED(task->weights[i] <= task->weights[i + 1], "the sums of weights must ascend");
+    EF_NEED(!task->weights || (task->weights[pool] && task->weights[pool] <= EF_MASK),
+            "the sum of weights must be from 1 to 1073741823");
+    for (int64_t i = 0; task->criterion != EF_MSE && i < n; i++)
+        EF_NEED(ef_label(task, (uint32_t)i) < (uint32_t)task->width,
+                "a label is not among the classes");
+    return NULL;
+}
+
+const char *ef_task_wrong(const ef_task *task, int32_t m)
+{
+    int moments = task->splitter == EF_PAPER ? 5 : 3;
+    EF_NEED(1 <= m && m <= EF_FEATURE, "features must be from 1 to 16383");
+    EF_NEED(1 <= task->n_usable && task->n_usable <= m, "usable features must be some of all");
+    for (int32_t i = 0; i < task->n_usable; i++)
+        EF_NEED(task->usable[i] < m, "a usable feature is not among the columns");
+    EF_NEED(task->criterion <= EF_MSE && task->splitter <= EF_EXACT,
+            "there is no such criterion or splitter");
+    EF_NEED(task->criterion == EF_MSE ? task->width == moments && task->y16
+                                      : 1 <= task->width && task->width <= EF_CLASSES &&
+                                            (task->y8 || task->y16),
+            "classes must be from 1 to 4096, and a regression has wide labels of 3 or 5 moments");
+    EF_NEED(1 <= task->max_features && task->max_features <= task->n_usable,
+            "max_features must be some of the usable features");
+    EF_NEED(2 <= task->n_bins && task->n_bins <= 255, "n_bins must be from 2 to 255");
+    EF_NEED(1 <= task->batch && task->batch <= EF_MASK, "batch must be from 1 to 1073741823");
+    EF_NEED(0 <= task->max_depth && task->max_depth <= EF_MASK && 1 <= task->min_samples_leaf &&
+                task->min_samples_leaf <= EF_MASK && 2 <= task->min_samples_split &&
+                task->min_samples_split <= EF_MASK && 2 <= task->max_leaf_nodes &&
+                task->max_leaf_nodes <= EF_MASK && task->mask == EF_MASK,
+            "the limits of a tree must be from 0 (1, 2, 2) to 1073741823");
+    EF_NEED(1 <= task->scale && task->scale <= EF_LEVELS, "the scale must be from 1 to 65535");
+    for (int32_t f = 0; f < m; f++) {
+        const ef_column *c = task->columns + f;
+        const char *wrong = ef_column_wrong(c);
+        EF_NEED(!wrong, wrong);
+        EF_NEED(c->categories || !task->raw == !!c->bounds,
+                "bounds are for columns that are not raw, and for all of those");
+    }
+    return rows_wrong(task);
 }
 
 size_t ef_workspace_bytes(const ef_task *task) { return lay_out(NULL, task, NULL); }
@@ -108,6 +164,7 @@ static void draw_weighted(ef_tree *tree)
     const ef_task *task = tree->task;
     const uint32_t *weights = task->weights;
     uint64_t total = weights[task->pool], size = (uint64_t)task->sample_size;
+    total = total < 1 ? 1 : total > EF_MASK ? EF_MASK : total; /* it may have changed meanwhile */
     uint64_t stretch = total / size ? total / size : 1;
     for (uint64_t i = 0; i < size; i++) {
         uint64_t mark = ef_rng_below(&tree->rng, (uint32_t)(task->bootstrap ? total : stretch));
@@ -143,8 +200,10 @@ static int64_t draw_rows(ef_tree *tree)
         shuffle(&tree->rng, rows, pool, size);
     }
     if (task->patch)
-        for (size_t i = 0; i < size; i++)
-            rows[i] = task->patch[rows[i]];
+        for (size_t i = 0; i < size; i++) {
+            uint32_t row = task->patch[rows[i]];
+            rows[i] = row < task->n ? row : 0; /* it may have changed meanwhile */
+        }
     tree->rows_read += task->sample_size;
     /* A row that was drawn more than once stands there once: its times are counted instead. */
     size_t front = 0;

@@ -17,6 +17,19 @@
 #define EF_PREFETCH(address) (void)(address)
 #endif
 
+/* Leave a function that says what is wrong, with this sentence. */
+#define EF_NEED(holds, sentence)                                                                   \
+    do {                                                                                           \
+        if (!(holds))                                                                              \
+            return sentence;                                                                       \
+    } while (0)
+
+/* A product of sizes, SIZE_MAX if it is larger than that. */
+static inline size_t ef_product(size_t a, size_t b)
+{
+    return b && a > SIZE_MAX / b ? SIZE_MAX : a * b;
+}
+
 /* One feature in a race: its bins, its histogram, its best arm so far. */
 struct ef_contender {
     const ef_column *column;

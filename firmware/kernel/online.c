@@ -53,8 +53,8 @@ typedef struct {
 
 static void *carve(ef_carve *c, size_t count, size_t size)
 {
-    size_t at = (c->used + 7) & ~(size_t)7;
-    c->used = at + count * size;
+    size_t at = (c->used + 7) & ~(size_t)7, bytes = ef_product(count, size);
+    c->used = bytes > SIZE_MAX - 7 - at ? SIZE_MAX - 7 : at + bytes;
     return c->memory ? c->memory + at : NULL;
 }
 
@@ -82,8 +82,9 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
     g->slots = carve(c, races, sizeof *g->slots);
     g->raced = carve(c, races * some, sizeof *g->raced);
     g->bins = carve(c, races * some, 1);
-    g->cuts = carve(c, races * some * padded_cuts(p), sizeof *g->cuts);
-    g->cells = carve(c, races * some * (size_t)p->stride * cells_of(p), cell_bytes(p));
+    g->cuts = carve(c, ef_product(races * some, padded_cuts(p)), sizeof *g->cuts);
+    g->cells = carve(c, ef_product(ef_product(races * some, (size_t)p->stride), cells_of(p)),
+                     cell_bytes(p));
     g->tree.sums = carve(c, 7 * cells_of(p), sizeof *g->tree.sums);
     g->tree.influences = carve(c, 4 * cells_of(p), sizeof *g->tree.influences);
     g->tree.logs = carve(c, p->criterion == EF_ENTROPY ? EF_LOGS : 0, sizeof *g->tree.logs);
@@ -106,6 +107,32 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
         tree->features = carve(c, m, sizeof *tree->features);
         tree->importance = carve(c, m, sizeof *tree->importance);
     }
+}
+
+const char *ef_plan_wrong(const ef_plan *p, const uint16_t *kinds)
+{
+    int32_t most = p->n_bins;
+    EF_NEED(1 <= p->m && p->m <= EF_FEATURE, "features must be from 1 to 16383");
+    EF_NEED(p->criterion <= EF_MSE && (p->criterion == EF_MSE) == !p->width && p->width >= 0 &&
+                p->width <= EF_CLASSES,
+            "classes must be from 1 to 4096, or 0 for a regression");
+    EF_NEED(1 <= p->n_trees && p->n_trees <= 4096, "trees must be from 1 to 4096");
+    EF_NEED(1 <= p->patch && p->patch <= p->m && 1 <= p->max_features && p->max_features <= p->patch,
+            "features to draw must be some of the patch, and those some of all");
+    EF_NEED(2 <= p->n_bins && p->n_bins <= 255, "n_bins must be from 2 to 255");
+    EF_NEED(1 <= p->max_depth && p->max_depth <= 255, "max_depth must be from 1 to 255");
+    EF_NEED(1 <= p->nodes && p->nodes < NONE, "nodes must be from 1 to 65534");
+    EF_NEED(1 <= p->races && p->races < NONE, "races must be from 1 to 65534");
+    EF_NEED(1 <= p->window && p->window < NONE, "the window must have from 1 to 65534 rows");
+    EF_NEED(1 <= p->fade && p->fade <= 4096, "fade must be from 1 to 4096");
+    EF_NEED(1 <= p->scale && p->scale <= EF_LEVELS, "the scale must be from 1 to 65535");
+    EF_NEED(1 <= p->least && p->least <= EF_MASK, "the least rows must be from 1 to 1073741823");
+    for (int32_t f = 0; f < p->m; f++) {
+        EF_NEED(kinds[f] < 256, "categories must be at most 255");
+        most = kinds[f] > most ? kinds[f] : most;
+    }
+    EF_NEED(most < p->stride && p->stride <= 256, "the stride must be more than any feature's bins");
+    return NULL;
 }
 
 size_t ef_grove_bytes(const ef_plan *plan)
@@ -289,13 +316,14 @@ static void insert(ef_grove *g, int slot, unsigned place, uint32_t times)
         float x = row[g->raced[c]];
         unsigned b = 0, bins = g->bins[c];
         if (g->kinds[g->raced[c]]) {
-            b = x <= (float)bins ? (unsigned)x : 0; /* NaN is not */
+            b = x >= 1.0f && x <= (float)bins ? (unsigned)x : 0; /* NaN is not */
         } else if (x == x) {
             const float *cuts = g->cuts + c * padded;
             b = 1;
             for (size_t k = 0; k < padded; k += 8) /* no branch */
                 for (int j = 0; j < 8; j++)
                     b += cuts[k + (size_t)j] < x;
+            b = b < bins ? b : bins; /* an infinite number is beyond the padding, too */
         }
         size_t at = (c * stride + b) * width;
         if (p->width) {
@@ -557,13 +585,20 @@ static uint16_t keep(ef_grove *g, const float *row, uint16_t label)
     return place;
 }
 
-static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
+/* Take all nodes out of a tree; their races end. */
+static void clear(ef_grove *g, ef_sapling *tree)
 {
-    const ef_plan *p = &g->plan;
     for (int node = 0; node < tree->n_nodes; node++)
         if (tree->nodes[node].feature == EF_LEAF && tree->slot[node] != NONE)
             release(g, tree, node);
     tree->n_nodes = 0;
+    memset(tree->leaf, 0xFF, (size_t)g->plan.window * sizeof *tree->leaf); /* rows are in none */
+}
+
+static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
+{
+    const ef_plan *p = &g->plan;
+    clear(g, tree);
     tree->better = tree->worse = 0;
     add_leaf(tree, 0);
     memset(tree->votes, 0, votes_of(p) * sizeof *tree->votes);
@@ -579,10 +614,7 @@ static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
     }
     for (int32_t f = 0; f < p->m; f++)
         tree->importance[f] = 0.0;
-    int64_t first = g->seen - rows, oldest = g->seen > p->window ? g->seen - p->window : 0;
-    for (int64_t number = oldest; number < first; number++)
-        tree->leaf[number % p->window] = NONE;
-    for (int64_t number = first; number < g->seen; number++) {
+    for (int64_t number = g->seen - rows; number < g->seen; number++) {
         uint16_t place = (uint16_t)(number % p->window);
         put(tree, 0, place);
         unsigned times = times_of(g, tree, (uint32_t)(number % LONG));
@@ -709,26 +741,71 @@ void ef_grove_begin(ef_grove *g, const ef_plan *plan, const uint16_t *kinds, voi
         ef_sapling *tree = g->trees + t;
         g->order[t] = (uint16_t)t;
         tree->n_nodes = 0;
-        memset(tree->leaf, 0xFF, (size_t)plan->window * sizeof *tree->leaf);
         for (int32_t f = 0; f < plan->m; f++)
             tree->features[f] = (uint16_t)f;
         reset(g, tree, 0);
     }
 }
 
-void ef_grove_learn(ef_grove *g, const float *rows, const uint16_t *labels, size_t n,
-                    uint32_t *guesses)
+static int known(const ef_plan *p, uint32_t label)
 {
-    for (size_t i = 0; i < n; i++)
-        guesses[i] = learn(g, rows + i * (size_t)g->plan.m, labels[i]);
+    return p->width ? label < (uint32_t)p->width : label <= p->scale;
 }
 
-void ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *feature,
-                    const float *threshold, const uint16_t *left, const uint16_t *right,
-                    const uint32_t *votes, const double *gains)
+const char *ef_grove_rows_wrong(const ef_grove *g, const float *rows, const uint16_t *labels,
+                                size_t n)
+{
+    size_t m = (size_t)g->plan.m;
+    for (size_t i = 0; i < n; i++)
+        EF_NEED(known(&g->plan, labels[i]), "a label is not among the classes or levels");
+    for (size_t f = 0; f < m; f++)
+        for (size_t i = 0; g->kinds[f] && i < n; i++) {
+            float x = rows[i * m + f];
+            EF_NEED(x != x || (x >= 0.0f && x <= (float)g->kinds[f] && x == (float)(int)x),
+                    "a category must be the number of one of them, or NaN");
+        }
+    return NULL;
+}
+
+size_t ef_grove_learn(ef_grove *g, const float *rows, const uint16_t *labels, size_t n,
+                      uint32_t *guesses)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint16_t label = labels[i];
+        if (!known(&g->plan, label))
+            return i;
+        guesses[i] = learn(g, rows + i * (size_t)g->plan.m, label);
+    }
+    return n;
+}
+
+static const char *tree_wrong(const ef_plan *p, int32_t n, const uint16_t *feature,
+                              const uint16_t *left, const uint16_t *right, const uint32_t *votes)
+{
+    size_t width = votes_of(p);
+    EF_NEED(1 <= n && n <= p->nodes, "a tree must have from 1 node to those of the plan");
+    for (int32_t i = 0; i < n; i++) {
+        uint64_t total = 0;
+        for (size_t k = 0; k < (p->width ? width : 1); k++)
+            total += votes[(size_t)i * width + k];
+        EF_NEED(total < 0x80000000u, "the votes of a node must be fewer than 2147483648");
+        if (feature[i] == EF_LEAF)
+            continue;
+        EF_NEED((feature[i] & EF_FEATURE) < p->m, "a node asks for a feature that there is not");
+        EF_NEED(i < left[i] && left[i] < n && i < right[i] && right[i] < n,
+                "children must be among the nodes after their parent");
+    }
+    return NULL;
+}
+
+const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *feature,
+                           const float *threshold, const uint16_t *left, const uint16_t *right,
+                           const uint32_t *votes, const double *gains)
 {
     ef_sapling *tree = g->trees + g->order[t];
-    tree->n_nodes = 0;
+    const char *wrong = tree_wrong(&g->plan, n, feature, left, right, votes);
+    EF_NEED(!wrong, wrong);
+    clear(g, tree);
     for (int32_t i = 0; i < n; i++)
         add_leaf(tree, 0);
     for (int32_t i = 0; i < n; i++) {
@@ -745,17 +822,22 @@ void ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *feature,
             int depth = tree->nodes[i].depth < 255 ? tree->nodes[i].depth + 1 : 255;
             tree->nodes[left[i]].depth = tree->nodes[right[i]].depth = (uint8_t)depth;
         }
+    return NULL;
 }
 
-void ef_grove_recall(ef_grove *g, const float *rows, const uint16_t *labels, size_t n)
+size_t ef_grove_recall(ef_grove *g, const float *rows, const uint16_t *labels, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const float *row = rows + i * (size_t)g->plan.m;
-        uint16_t place = keep(g, row, labels[i]);
+        uint16_t label = labels[i];
+        if (!known(&g->plan, label))
+            return i;
+        uint16_t place = keep(g, row, label);
         g->seen++;
         for (int32_t t = 0; t <= g->plan.n_trees; t++)
             put(g->trees + t, find(g->trees + t, row), place);
     }
+    return n;
 }
 
 void ef_grove_renew(ef_grove *g, int32_t t)

@@ -6,27 +6,39 @@
 #define SOME 64 /* rows whose leaves are found before their votes are added up */
 
 int ef_pack(const uint16_t *feature, const float *threshold, const uint16_t *right16,
-            const uint32_t *right32, size_t n, ef_packed *packed)
+            const uint32_t *right32, size_t n, ef_packed *packed, uint32_t *features,
+            uint32_t *leaves)
 {
     int equal = 0;
+    uint32_t highest = 0, most = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t right = right16 ? right16[i] : right32[i];
         ef_packed *p = packed + i;
         if (feature[i] == EF_LEAF) {
             p->threshold = HUGE_VALF;
+            if (right == UINT32_MAX)
+                return -1;
+            most = right >= most ? right + 1 : most;
             p->right = right;
             p->feature = 0;
             p->left = 0;
             p->flags = EF_MISSING_LEFT >> 8;
         } else {
+            if (right <= i || right >= n) /* the left one is the next, and so among them, too */
+                return -1;
             p->threshold = threshold[i];
             p->right = right - (uint32_t)i;
             p->feature = feature[i] & EF_FEATURE;
+            highest = p->feature > highest ? p->feature : highest;
             p->left = 1;
             p->flags = (uint8_t)((feature[i] & ~EF_FEATURE) >> 8);
             equal |= (feature[i] & EF_EQUAL) != 0;
         }
     }
+    if (features)
+        *features = highest + 1;
+    if (leaves)
+        *leaves = most;
     return equal;
 }
 

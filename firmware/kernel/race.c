@@ -467,9 +467,9 @@ static void fill_table(uint8_t *table, int from, int to, int bin)
         memcpy(table + from, &pattern, sizeof pattern);
 }
 
-/* Training._contender: the bins of a feature from the codes of the node's first rows. If those are
- * all rows of the node, only their codes are looked up in the table. Bins are of equal mass, or else
- * bounded by the codes of the first `few` rows. */
+/* Training._contender: the bins of a feature from the codes of the node's first rows. If none but
+ * those are counted (`all`), only their codes are looked up in the table. Bins are of equal mass, or
+ * else bounded by the codes of the first `few` rows. */
 static void make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int few)
 {
     const ef_task *task = tree->task;
@@ -479,6 +479,7 @@ static void make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all
         c->bins = column->categories;
         for (int i = 0; i <= column->categories; i++)
             c->table[i] = c->cuts[i] = (uint8_t)i;
+        memset(c->table + c->bins + 1, 0, (size_t)(255 - c->bins)); /* there is no such category */
         return;
     }
     c->equal = 0;
@@ -639,7 +640,7 @@ static int contenders(ef_tree *tree, int64_t start, int64_t n)
         if (!draw_next(tree, rows, head, &drawn, c))
             break;
         if (order_codes(tree, rows, head, look, c, &order)) {
-            make_bins(tree, c, &order, n <= head, 0);
+            make_bins(tree, c, &order, 0, 0); /* all codes: a row may be another when read again */
             chosen++;
         }
     }
