@@ -507,9 +507,7 @@ class Forest(core_pure.Forest):
             view = memoryview(rows)
         if self._packed is None:
             wide = self.right.typecode != "H"
-            self._packed = _kernel.pack(
-                self.feature, self.threshold, self.right, self.roots, wide
-            )
+            self._packed = _kernel.pack(self.feature, self.threshold, self.right, self.roots, wide)
         layout = 0, step, column, _type(view)
         return one, n, (self._packed, self.votes, rows, layout)
 
