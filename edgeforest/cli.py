@@ -6,6 +6,7 @@ Exit codes: 0 done, 2 something is wrong with what was given (one sentence on st
 
 import argparse
 import csv
+import io
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib import import_module
@@ -27,7 +28,7 @@ from typing import Any, NoReturn, TextIO
 
 import edgeforest
 from edgeforest import engine as engines
-from edgeforest import tables
+from edgeforest import files, tables
 from edgeforest.sources import Source, SourceError, draw, open_source
 from edgeforest.sources.schema import Schema, plain, whole
 from edgeforest.sources.views import Rest, is_part
@@ -174,6 +175,7 @@ class Fitted:
     engine: str  # and its threads, in words
     interrupted: bool
     problem: str = ""  # that ended the training early
+    unwritten: bool = False  # the problem: the checkpoint could not be written
     notes: list[str] = field(default_factory=list)  # of what was met among the rows
 
 
@@ -246,7 +248,7 @@ def fit_source(
         say("resumed", f"{options['checkpoint']}: {done}{more}", wrap=False)
     sys.stdout.flush()
     stopped = cut = False
-    score, problem = Score(schema.regression), ""
+    score, problem, unwritten = Score(schema.regression), "", False
     try:
         stopped = advance(training, progress)
         if stopped and not training.grown:
@@ -255,6 +257,7 @@ def fit_source(
         cut = add_scores(score, training.forest(), labelled(source, schema, held_out))
     except (SourceError, OSError) as error:
         problem = str(error)
+        unwritten = isinstance(error, OSError)
         if isinstance(error, OSError):
             problem = f"cannot write {options['checkpoint']}: {reason(error)}"
         if not training.grown:
@@ -262,8 +265,9 @@ def fit_source(
     progress.clear()
     forest = training.forest()
     engine = engine_used(str(training.grown.engine), options)
+    ended = stopped or cut
     fitted = Fitted(
-        forest, held_out, score, None, training.n_trees, engine, stopped or cut, problem
+        forest, held_out, score, None, training.n_trees, engine, ended, problem, unwritten
     )
     if schema.unlabelled:
         fitted.notes.append(f"{count(schema.unlabelled, 'row')} without a target left out")
@@ -512,14 +516,38 @@ def depth(forest: Any) -> int:
 
 
 def save(forest: Any, path: str) -> None:
-    """Write a model and say so."""
+    """Write a model and say so; one that cannot be written there is kept elsewhere."""
     try:
         forest.save(path)
-        say("saved", kept_file(path), wrap=False)
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise Problem(f"cannot write {path}: {reason(error)}") from None
+        where = kept_elsewhere(forest, path)
+        raise Problem(f"cannot write {path}: {reason(error)}; {where}") from None
+    say("saved", kept_file(path), wrap=False)
+
+
+def kept_elsewhere(forest: Any, path: str) -> str:
+    """Keep a model that cannot be written to its path, which may have taken hours; says where."""
+    start, ending = os.path.splitext(os.path.basename(path))
+    # A random name: it overwrites nothing, and nobody can have put a link there.
+    name = f"{start[:40]}-{os.urandom(4).hex()}{ending[:20] or '.json'}"
+    for folder in shelters(path):
+        with suppress(OSError):
+            other = os.path.abspath(os.path.join(folder, name))
+            forest.save(other)
+            return f"the model is in {other} instead"
+    return "nor can the model be kept in this folder, at home or among temporary files"
+
+
+def shelters(path: str) -> Iterator[str]:
+    """Folders for a model that cannot be written to its path, the best place first."""
+    if os.path.isfile(path) or not os.path.exists(path):  # beside a device is no place
+        yield os.path.dirname(path) or os.curdir
+    yield os.curdir
+    yield os.path.expanduser("~")
+    with suppress(OSError):  # there is none
+        yield tempfile.gettempdir()
 
 
 def kept_file(path: str, more: str = "") -> str:
@@ -563,6 +591,8 @@ def train_command(args: argparse.Namespace) -> int:
         more = "; --resume goes on" if unfinished else ""
         say("saved", kept_file(args.checkpoint, more), wrap=False)
     if fitted.problem:
+        if fitted.unwritten and args.out is None:
+            fitted.problem += f"; {kept_elsewhere(fitted.forest, args.checkpoint)}"
         raise Problem(fitted.problem)
     return 130 if fitted.interrupted else 0
 
@@ -730,16 +760,15 @@ def refuse_absent(forest: Any, source: Source) -> None:
 @contextmanager
 def replaced(path: str) -> Iterator[TextIO]:
     """What is written becomes the file only when it is complete."""
-    part = path + ".part"
     try:
-        with open(part, "w", encoding="utf-8", newline="") as stream:
+        with files.replacing(path) as raw:
+            stream = io.TextIOWrapper(raw, encoding="utf-8", newline="")
             yield stream
-        os.replace(part, path)
+            stream.detach()
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise Problem(f"cannot write {path}: {reason(error)}") from None
-    finally:
-        if os.path.exists(part):
-            os.remove(part)
 
 
 def predict(forest: Any, source: Source, stream: TextIO, proba: bool, target: str | None) -> int:
@@ -1143,6 +1172,9 @@ def refuse_output(out: str | None, *inputs: str, option: str = "--out") -> None:
         raise Problem(f"cannot write {out}: there is no folder {folder}; make it first")
     if os.path.isdir(out):
         raise Problem(f"cannot write {out}: it is a folder; name a file")
+    folder = os.path.dirname(os.path.realpath(out))
+    if (os.path.isfile(out) or not os.path.exists(out)) and not os.access(folder, os.W_OK):
+        raise Problem(f"cannot write {out}: {folder} may not be written to; choose another folder")
     for path in inputs:
         if os.path.exists(out) and os.path.exists(path) and os.path.samefile(out, path):
             raise Problem(f"{option} {out} would overwrite what is read; give another name")

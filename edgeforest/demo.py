@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import edgeforest
-from edgeforest.cli import Problem, Progress, fit, load_model, print_data, print_fitted, save
+from edgeforest.cli import (
+    Problem,
+    Progress,
+    fit,
+    load_model,
+    print_data,
+    print_fitted,
+    replaced,
+    save,
+)
 from edgeforest.sources import open_source
 from edgeforest.sources.schema import whole
 from edgeforest.tables import Value, prepare, reason
@@ -110,7 +119,7 @@ def run(out_dir: str, rows: int, budget: int) -> int:
     try:
         os.makedirs(out_dir, exist_ok=True)
         log = os.path.join(out_dir, "sample_log.csv")
-        with open(log, "w", encoding="utf-8", newline="") as stream:
+        with replaced(log) as stream:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(COLUMNS)
             writer.writerows(sample_log(rows))

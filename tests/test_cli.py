@@ -21,7 +21,7 @@ import pytest
 from test_sources_text import MALFORMED
 
 import edgeforest
-from edgeforest import cli, demo, engine
+from edgeforest import cli, demo, disk, engine, storage
 from edgeforest.combine import merge
 from edgeforest.sources import SourceError, open_source
 from edgeforest.sources.binary import pack
@@ -1241,16 +1241,23 @@ def test_a_log_that_changes_while_it_is_trained_from_keeps_the_trees(log, tmp_pa
 
 
 def test_a_disk_that_is_full_for_the_checkpoint(log, tmp_path, capsys, monkeypatch):
-    def full(handle):
+    def full(forest, path, state):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(storage, "write", full)
     path, out = tmp_path / "model.json", tmp_path / "out.json"
-    command = ["train", str(log), *COMMON, "--checkpoint", str(path), "--out", str(out)]
-    assert cli.main(command) == 2
+    command = ["train", str(log), *COMMON, "--checkpoint", str(path)]
+    assert cli.main([*command, "--out", str(out)]) == 2
     err = capsys.readouterr().err
     assert err == f"edgeforest: cannot write {path}: no space left on device\n"
     assert len(edgeforest.load(str(out))) == 1, "what there was, was saved elsewhere"
+    assert cli.main(command) == 2
+    err = capsys.readouterr().err
+    found = re.fullmatch(
+        rf"edgeforest: cannot write {path}: no space left on device; the model is in (.*) instead\n",
+        err,
+    )
+    assert len(edgeforest.load(found[1])) == 1
 
 
 def test_a_disk_that_is_full_for_the_standard_input(monkeypatch, capsys):
@@ -1609,14 +1616,59 @@ def test_memory_that_does_not_fit_is_refused(log, capsys):
     assert "bytes of working memory, the budget is 10000" in said
 
 
-def test_a_full_disk_is_said(log, tmp_path, capsys, monkeypatch):
-    def full(self, path):
-        raise OSError(28, "No space left on device")
+def test_a_forest_that_cannot_be_written_is_kept_elsewhere(log, tmp_path, capsys, monkeypatch):
+    """The folder of the model, this one, the home and the temporary ones fill up one by one."""
+    places = [tmp_path / name for name in ("models", "here", "home", "temporary")]
+    for place in places:
+        place.mkdir()
+    monkeypatch.chdir(places[1])
+    monkeypatch.setenv("HOME", str(places[2]))
+    monkeypatch.setenv("USERPROFILE", str(places[2]))
+    monkeypatch.setattr(cli.tempfile, "tempdir", str(places[3]))
+    out = places[0] / "model.json"
+    out.write_text("old")
+    full = {str(out)}
+    really = disk._create
 
-    monkeypatch.setattr(edgeforest.Forest, "save", full)
-    out = tmp_path / "model.json"
-    said = refused(capsys, "train", log, "--target", "activity", "--budget", "2k", "--out", out)
-    assert said == f"cannot write {out}: no space left on device"
+    def create(part, mode, there):
+        if os.path.dirname(part) in full or (str(out) in full and ".model.json." in part):
+            raise OSError(28, "No space left on device", part)
+        return really(part, mode, there)
+
+    monkeypatch.setattr(disk, "_create", create)
+    command = ["train", log, "--target", "activity", "--budget", "2k", "--out", out]
+    for place in places:
+        said = refused(capsys, *command)
+        found = re.fullmatch(
+            rf"cannot write {out}: no space left on device; the model is in (.*) instead", said
+        )
+        kept = Path(found[1])
+        assert kept.parent == place
+        assert re.fullmatch(r"model-[0-9a-f]{8}\.json", kept.name)
+        assert len(edgeforest.load(str(kept))) >= 1
+        assert [p.name for p in place.iterdir() if p != out] == [kept.name], "no stray"
+        full.add(str(place))
+    assert refused(capsys, *command) == (
+        f"cannot write {out}: no space left on device; nor can the model be kept in this folder, "
+        "at home or among temporary files"
+    )
+    assert out.read_text() == "old"
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(
+    log, model, tmp_path, capsys, monkeypatch
+):
+    shut = tmp_path / "shut"
+    shut.mkdir()
+    link = tmp_path / "link.json"
+    link.symlink_to(shut / "model.json")
+    monkeypatch.setattr(os, "access", lambda path, how: Path(path) != shut)  # root may everywhere
+    monkeypatch.setattr(cli, "opened", None)
+    for out in (shut / "model.json", link):
+        expected = f"cannot write {out}: {shut} may not be written to; choose another folder"
+        assert refused(capsys, "train", log, "--target", "activity", "--out", out) == expected
+        assert refused(capsys, "merge", model, "--out", out) == expected
+        assert refused(capsys, "predict", model, log, "--out", out) == expected
 
 
 @pytest.mark.parametrize(
