@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from edgeforest import train
+from edgeforest import files, train
 from edgeforest.export.onnx_model import to_onnx
 
 HERE = Path(__file__).resolve().parent
@@ -94,7 +94,7 @@ def make(out: Path, runtime: Path = RUNTIME) -> None:
         shutil.copy(runtime / name, out)
     forest, typical = train_forest()
     model = to_onnx(forest, doc="What a phone is doing, from its motion sensor").SerializeToString()
-    (out / "model.onnx").write_bytes(model)
+    files.write(out / "model.onnx", [model])
     schema = {
         "features": forest.names,
         "classes": forest.classes,
@@ -102,10 +102,10 @@ def make(out: Path, runtime: Path = RUNTIME) -> None:
         "seconds": SECONDS,
         "gravity": GRAVITY,
     }
-    (out / "schema.js").write_text(f"window.schema = {json.dumps(schema)};\n", encoding="utf-8")
+    files.write(out / "schema.js", [f"window.schema = {json.dumps(schema)};\n"])
     # A page that is opened as a file may run scripts of its folder, but not read its other files.
     packed = {name: encoded(out / name) for name in ("model.onnx", *ORT_FILES[1:])}
-    (out / "offline.js").write_text(f"window.files = {json.dumps(packed)};\n", encoding="utf-8")
+    files.write(out / "offline.js", [f"window.files = {json.dumps(packed)};\n"])
     held = [
         features(motion(kind, random.Random(n)), SECONDS) for n in range(40) for kind in MOTIONS
     ]
