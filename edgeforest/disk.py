@@ -21,7 +21,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EINVAL, EISDIR, ENOTSUP
+from errno import EEXIST, EINVAL, EISDIR, ENOTSUP
 from typing import BinaryIO
 
 try:
@@ -32,6 +32,7 @@ except ImportError:  # Windows
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 RANDOM = 6  # bytes of a random name
+TRIES = 100  # names that are tried; the first one is free, unless somebody guesses or meddles
 OLD = 3600.0  # seconds after which an unfinished file is a stray where files cannot be locked
 
 
@@ -57,9 +58,13 @@ def replacing(path: Path, mode: int | None = None) -> Iterator[BinaryIO]:
     part = ""
     made: BinaryIO | None = None
     try:
-        while made is None:
+        for _ in range(TRIES):
             part = os.path.join(folder, f"{begin}{os.urandom(RANDOM).hex()}.part")
             made = _create(part, mode, there)
+            if made is not None:
+                break
+        else:
+            raise FileExistsError(EEXIST, "no name for a new file beside it was free", name)
         yield made
         made.flush()
         _sync(made.fileno())
@@ -118,7 +123,9 @@ def _create(part: str, mode: int | None, there: os.stat_result | None) -> Binary
     except FileExistsError:
         return None
     try:
-        if _lock(number) is False or not os.path.exists(part):  # it was taken for a stray
+        if _lock(number) is False or (
+            os.fstat(number).st_nlink == 0 and not os.path.exists(part)
+        ):  # it was taken for a stray
             os.close(number)
             return None
         if hasattr(os, "fchown") and there is not None:

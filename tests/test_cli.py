@@ -1655,6 +1655,30 @@ def test_a_forest_that_cannot_be_written_is_kept_elsewhere(log, tmp_path, capsys
     assert out.read_text() == "old"
 
 
+@pytest.mark.parametrize("command", ["train", "merge", "predict", "export"])
+def test_ctrl_c_while_a_file_is_written_leaves_the_old_one_and_nothing_else(
+    command, log, model, tmp_path, capsys, monkeypatch
+):
+    out = tmp_path / "out" / "old.json"
+    out.parent.mkdir()
+    out.write_text("old")
+    given = {
+        "train": [log, "--target", "activity", "--budget", "2k", "--out"],
+        "merge": [model, "--out"],
+        "predict": [model, log, "--out"],
+        "export": [model],
+    }[command]
+
+    def interrupt(number):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(disk, "_sync", interrupt)
+    assert cli.main([command, *map(str, given), str(out)]) == 130
+    assert capsys.readouterr().err == "edgeforest: stopped by Ctrl-C\n"
+    assert out.read_text() == "old"
+    assert os.listdir(out.parent) == ["old.json"]
+
+
 def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(
     log, model, tmp_path, capsys, monkeypatch
 ):

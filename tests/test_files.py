@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import ast
-import contextlib
-import gc
 import os
-import shutil
 import signal
 import stat
-import struct
 import subprocess
 import sys
 import threading
@@ -215,6 +211,15 @@ def test_links_at_the_names_of_unfinished_files_are_not_followed(
     assert names(path.parent) == sorted(["model.json", *planted])
 
 
+def test_names_that_are_never_free_are_no_endless_loop(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "_create", lambda *_: None)
+    with pytest.raises(FileExistsError, match="no name") as caught:
+        files.write(path, [NEW])
+    assert caught.value.filename == str(path)
+
+
 # ---- Interrupts and errors at every place
 
 
@@ -341,141 +346,6 @@ def test_a_file_that_may_not_grow_is_removed(path: Path) -> None:
     assert done.stdout == "File too large\n"
     assert path.read_text() == OLD
     assert names(path.parent) == ["model.json"]
-
-
-# ---- Real filesystems: full, and without power
-
-SHUTDOWN = 0x8004587D  # FS_IOC_SHUTDOWN of <linux/fs.h>
-WITHOUT_FLUSHING = 2  # not even the journal
-
-
-@contextlib.contextmanager
-def mounted(place: Path, *options: str | Path) -> Iterator[Path]:
-    """Mount something, or skip the test with the reason why not; it is always unmounted."""
-    place.mkdir(exist_ok=True)
-    command = ["mount", *map(str, options), str(place)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"cannot mount: {done.stderr.strip()}")
-    try:
-        yield place
-    finally:
-        gc.collect()  # files that an exception keeps open
-        if subprocess.run(["umount", str(place)], capture_output=True).returncode:
-            subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-@as_root
-def test_a_disk_that_is_full_keeps_the_old_file(tmp_path: Path) -> None:
-    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=64k", "none") as folder:
-        path = folder / "model.json"
-        files.write(path, [OLD])
-        for _ in range(3):
-            with pytest.raises(OSError, match="No space left"):
-                files.write(path, [NEW] * 9)
-            assert names(folder) == ["model.json"]
-            assert path.read_text() == OLD
-        files.write(path, [NEW])
-        assert path.read_text() == NEW
-
-
-class PowerCut(BaseException):
-    """Nothing runs after it."""
-
-
-class Ext4:
-    """An ext4 filesystem in a file, of which the power can be cut."""
-
-    # An old filesystem or another one: a rename does not flush the content; no commits by time.
-    options = ("-o", "loop,noauto_da_alloc,commit=300")
-
-    def __init__(self, tmp_path: Path) -> None:
-        self.image, self.place = tmp_path / "image", tmp_path / "mounted"
-        mkfs = shutil.which("mkfs.ext4", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-        if mkfs is None:
-            pytest.skip("there is no mkfs.ext4")
-        with open(self.image, "wb") as stream:
-            stream.truncate(8 << 20)
-        subprocess.run([mkfs, "-q", "-F", str(self.image)], check=True)
-
-    def on(self) -> contextlib.AbstractContextManager[Path]:
-        return mounted(self.place, *self.options, self.image)
-
-    def cut(self) -> None:
-        """What is not on the disk now is lost."""
-        import fcntl
-
-        number = os.open(self.place, os.O_RDONLY)
-        try:
-            fcntl.ioctl(number, SHUTDOWN, struct.pack("I", WITHOUT_FLUSHING))
-        except OSError as error:
-            pytest.skip(f"this kernel cannot shut down a filesystem: {error}")
-        finally:
-            os.close(number)
-
-
-@as_root
-def test_a_power_cut_after_saving_leaves_the_new_model(tmp_path: Path) -> None:
-    ext4 = Ext4(tmp_path)
-    first, second = forest(1), forest(2)
-    with ext4.on() as folder:
-        first.save(folder / "saved.json")
-        storage.write(first, folder / "checkpoint.json", {"next": 1})
-        (folder / "renamed.json").write_text(OLD)
-        os.sync()
-        second.save(folder / "saved.json")
-        second.save(folder / "new.json")
-        storage.write(second, folder / "checkpoint.json", {"next": 2})
-        # Without flushing: that the test can fail.
-        (folder / "renamed.json.part").write_text(NEW)
-        os.replace(folder / "renamed.json.part", folder / "renamed.json")
-        # Some other program lets the journal be written.
-        number = os.open(folder / "other", os.O_CREAT | os.O_WRONLY)
-        os.fsync(number)
-        os.close(number)
-        ext4.cut()
-    with ext4.on() as folder:
-        for name in ("saved.json", "new.json", "checkpoint.json"):
-            assert edgeforest.load(folder / name).to_json() == second.to_json()
-        assert storage.read(folder / "checkpoint.json")[1] == {"next": 2}
-        assert (folder / "renamed.json").read_text() == "", "neither the old nor the new one"
-
-
-@as_root
-def test_a_power_cut_at_any_call_leaves_the_old_model_or_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
-) -> None:
-    ext4 = Ext4(tmp_path)
-    first, second = forest(1), forest(2)
-    with ext4.on() as folder:
-        first.save(folder / "model.json")
-        watched = Watched(-1, lambda: None)
-        with monkeypatch.context() as patch:
-            patch.setattr(disk, "os", watched)
-            first.save(folder / "model.json")
-        os.sync()
-
-    def cut() -> None:
-        ext4.cut()
-        raise PowerCut
-
-    found = []
-    places = [(i, False) for i, name in enumerate(watched.calls) if name in ("fsync", "replace")]
-    places.append((places[-1][0], True))  # after the last of them
-    for at, after in places:
-        with ext4.on() as folder, monkeypatch.context() as patch:
-            patch.setattr(disk, "os", Watched(at, cut, after))
-            with pytest.raises(PowerCut):
-                second.save(folder / "model.json")
-        with ext4.on() as folder:
-            text = edgeforest.load(folder / "model.json").to_json()
-            assert text in (first.to_json(), second.to_json())
-            found.append(text == second.to_json())
-            first.save(folder / "model.json")
-            assert names(folder) == ["lost+found", "model.json"], "what the cut left is removed"
-    assert not found[0]
-    assert found[-1], "the folder is on the disk"
-    figure(f"{len(found)} cuts, the new model after {sum(found)}")
 
 
 # ---- Several writers
@@ -710,6 +580,18 @@ def test_a_board_writes_with_it_too(tmp_path: Path, figure: Callable[[str], None
     )
 
 
+def test_the_stub_says_what_the_code_says() -> None:
+    code, stub = (
+        {
+            node.name: [argument.arg for argument in node.args.args]
+            for node in ast.parse(Path(files.__file__).with_suffix(ending).read_text("utf-8")).body
+            if isinstance(node, ast.FunctionDef)
+        }
+        for ending in (".py", ".pyi")
+    )
+    assert code == stub
+
+
 # ---- Nobody else writes
 
 # What may open a file for writing, by file and function, and why.
@@ -739,7 +621,7 @@ def writes(call: ast.Call) -> bool:
         given = [word.value for word in call.keywords if word.arg == "mode"] + call.args[1:2]
         if name not in ("open", "io.open", "gzip.open", "codecs.open"):
             given += call.args[:1]
-        modes = [mode.value for mode in given if isinstance(mode, ast.Constant)]
+        modes = [str(mode.value) for mode in given if isinstance(mode, ast.Constant)]
         return any(set("wax+") & set(mode) and len(mode) < 4 for mode in modes)
     return last in WRITES
 
@@ -749,8 +631,7 @@ def writers(node: ast.AST, function: str = "") -> Iterator[str]:
     for part in ast.iter_child_nodes(node):
         if isinstance(part, ast.Call) and writes(part):
             yield function
-        is_function = isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef))
-        yield from writers(part, part.name if is_function else function)
+        yield from writers(part, part.name if isinstance(part, ast.FunctionDef) else function)
 
 
 def test_nobody_else_opens_files_for_writing_or_renames_them() -> None:
