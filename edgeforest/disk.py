@@ -128,11 +128,13 @@ def _create(part: str, mode: int | None, there: os.stat_result | None) -> Binary
         ):  # it was taken for a stray
             os.close(number)
             return None
+        # Where that is not allowed, or not on this filesystem, it is open to no more people.
         if hasattr(os, "fchown") and there is not None:
-            with suppress(PermissionError):
+            with suppress(OSError):
                 os.fchown(number, there.st_uid, there.st_gid)
         if hasattr(os, "fchmod") and mode is not None:
-            os.fchmod(number, mode)
+            with suppress(OSError):
+                os.fchmod(number, mode)
         return open(number, "wb")
     except BaseException:
         os.close(number)

@@ -351,7 +351,8 @@ def train_source(source: Any, target: str, **options: Any) -> Forest:
     `source` is a path, or what else `open_source` takes; `target` names the column to learn.
     `categorical`, `drop` and `task` overrule what is found by looking. `checkpoint` is a file that
     has the model after every tree, and `resume=True` goes on from it. All other options are those
-    of `train`. If the source fails on the way, the error has the trees that are done as `forest`.
+    of `train`. If the source fails on the way, or the checkpoint cannot be written, the error has
+    the trees that are done as `forest`.
 
     >>> from edgeforest.sources import Table
     >>> table = Table({"a": list(range(500)), "b": [i * 0.5 for i in range(500)]})
@@ -362,8 +363,8 @@ def train_source(source: Any, target: str, **options: Any) -> Forest:
     try:
         for _ in training:
             pass
-    except SourceError as error:
-        error.forest = training.forest() if len(training.grown) else None
+    except (SourceError, OSError) as error:
+        error.forest = training.forest() if len(training.grown) else None  # type: ignore[union-attr]
         raise
     return training.forest()
 

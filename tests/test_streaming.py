@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 import edgeforest
-from edgeforest import Budget, RandomForestClassifier, RandomForestRegressor, streaming, train
+from edgeforest import (
+    Budget,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    storage,
+    streaming,
+    train,
+)
 from edgeforest.sources import SourceError, Table, open_source
 from edgeforest.streaming import Streaming, train_source
 
@@ -422,3 +429,22 @@ def test_training_from_a_large_file_stays_within_its_bytes(tmp_path, figure):
         f"{path.stat().st_size / 1e6:.0f} MB, {trees} trees, {rows:,} rows drawn in {room / 1e6:.0f} MB"
     )
     assert trees == 6
+
+
+def test_trees_are_not_lost_if_the_checkpoint_cannot_be_written(tmp_path, monkeypatch):
+    X, y, _ = made(500)
+    really, writes = storage.write, []
+
+    def full(forest, path, state):
+        writes.append(len(forest))
+        if len(writes) == 3:
+            raise OSError(28, "No space left on device")
+        really(forest, path, state)
+
+    monkeypatch.setattr(storage, "write", full)
+    path = tmp_path / "model.json"
+    with pytest.raises(OSError, match="No space left") as caught:
+        train_source(table(X, y), "y", n_trees=5, checkpoint=path)
+    assert writes == [1, 2, 3]
+    assert len(caught.value.forest) == 3
+    assert len(edgeforest.load(path)) == 2
