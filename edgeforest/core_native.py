@@ -27,6 +27,7 @@ _CRITERIA = ("gini", "entropy", "mse")  # by their numbers in the kernel
 _CODES = 0
 _BOUNDS = 256  # places for the bounds of a column
 _STEP = 4_000_000  # insertions between two steps: some milliseconds
+_PART = 16_000_000  # values that are coded between two looks at the clock
 _ON_DEMAND = 0.25  # code rows when drawn if less than this share of all values will be looked at
 
 
@@ -124,8 +125,9 @@ class Training(core_pure.Training):
         """Place the bounds; then code every value, or leave that until a row is drawn."""
         try:
             self._read_rows(rng)
-        except (TypeError, ValueError):
-            self._refuse()
+        except (TypeError, ValueError) as error:
+            if error.args != (core_pure.LATE,):
+                self._refuse()
             raise
 
     def _refuse(self) -> None:
@@ -157,6 +159,7 @@ class Training(core_pure.Training):
             kinds = self.categories[f]
             if kinds is None:
                 continue
+            self.in_time()
             codes, _ = self._read_categories(f, self.column(f))
             columns.place(f, len(columns.buffers), 0, 1, _CODES)
             columns.last(f, len(self.categories[f]), len(self.categories[f]))
@@ -214,19 +217,22 @@ class Training(core_pure.Training):
         if self.on_demand:
             return
         codes = bytearray(self.n * self.m)
-        parts = []
-        jobs = max(1, min(self.n_jobs, self.n // 65536))
-        for i in range(jobs):
-            first = self.n * i // jobs
-            count = self.n * (i + 1) // jobs - first
-            parts.append((*columns.parts(), first, count, codes))
+        jobs = pieces = max(1, min(self.n_jobs, self.n // 65536))
+        if self.budget.seconds is not None:  # the clock is asked in between
+            pieces = max(jobs, self.n * self.m // _PART)
+        marks = [self.n * i // pieces for i in range(pieces + 1)]
+
+        def encode(part: tuple[int, int]) -> None:
+            self.in_time()
+            if _kernel.encode(*columns.parts(), part[0], part[1] - part[0], codes) is not None:
+                raise ValueError("infinite")
+
         if jobs == 1:
-            infinite = [_kernel.encode(*parts[0])]
+            for part in pairwise(marks):
+                encode(part)
         else:
             with ThreadPoolExecutor(jobs) as pool:
-                infinite = list(pool.map(lambda part: _kernel.encode(*part), parts))
-        if infinite != [None] * jobs:
-            raise ValueError("infinite")
+                list(pool.map(encode, pairwise(marks)))
         columns.buffers = [codes]
         for f in numbers:
             if kinds[f] != _CODES:
@@ -243,6 +249,7 @@ class Training(core_pure.Training):
         m = self.m
         codes = bytearray(self.n * m)
         for f in numbers:
+            self.in_time()
             values = self.column(f)
             columns.place(f, 0, f, m, _CODES)
             if self.raw:
@@ -372,7 +379,8 @@ class Training(core_pure.Training):
     def _run_threads(self, jobs: int) -> Any:
         """Grow trees at once: each with its share of the budget, added to the forest in order."""
         budget, planned = self.budget, self.planned
-        begun = monotonic() - budget.tick()
+        read = budget.tick()  # until the rows were read
+        begun = monotonic() - read
         shares: list[int | None] = [None] * planned
         if budget.insertions is not None:
             marks = [budget.insertions * i // planned for i in range(planned + 1)]
@@ -382,7 +390,8 @@ class Training(core_pure.Training):
             room = self._begin(place, shares[index])
             until = None
             if budget.seconds is not None:
-                until = begun + budget.seconds * min(planned, index + jobs) / planned
+                part = min(planned, index + jobs) / planned
+                until = begun + read + (budget.seconds - read) * part
             more = not self._stop[0]
             while more:
                 more = self._advance(room, -1.0 if until is None else max(0.0, until - monotonic()))

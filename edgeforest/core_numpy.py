@@ -27,6 +27,7 @@ CELLS = 4096  # of the grid that finds codes
 CROWD = 4  # bounds in one cell of it from which on a binary search is quicker
 CHUNK = 4096  # random numbers made at once
 FEW = 6  # rows of a node, below which lists are quicker than arrays
+PART = 262144  # cells of a round that are counted at once
 PIECE = 1024  # rows at once on a board, whose memory is short
 LOGS = 65536  # counts whose logarithms are kept
 
@@ -443,6 +444,7 @@ class NumpyTraining(core_pure.Training):
         codes = np.empty((n, m), np.uint8)
         part = np.empty((m, min(n, BLOCK)), np.uint8)
         for at in range(0, n, BLOCK):
+            self.in_time()
             values = np.ascontiguousarray(_float32(table[at : at + BLOCK]).T)
             if np.isinf(values).any():
                 return None
@@ -598,9 +600,21 @@ class NumpyTraining(core_pure.Training):
         return tables
 
     def _insert(self, racing, stride, rows, start, end):
+        # In parts: their arrays stay in the cache, and the clock is asked in between.
+        race = racing[0].race
+        some = max(core_pure.LOOK_ROWS, max(PART, 4 * race.h.size) // len(racing))
+        squares = 0
+        for at in range(start, end, some):
+            if at > start and self.budget.late():
+                self.budget.spent.insertions -= (end - at) * len(racing)
+                end = at
+                break
+            squares += self._insert_some(racing, rows[at : min(end, at + some)])
+        return end, squares
+
+    def _insert_some(self, racing, rows):
         race = racing[0].race
         places = race.of(racing)
-        rows = rows[start:end]
         if race.codes is None:
             codes = self._gather(race.features[places], rows)
         else:
@@ -865,6 +879,10 @@ class UlabTraining(core_pure.Training):
             return core_pure.Training._insert(self, racing, stride, rows, start, end)
         squares = 0
         for at in range(start, end, PIECE):
+            if at > start and self.budget.late():
+                self.budget.spent.insertions -= (end - at) * len(racing)
+                end = at
+                break
             piece = _view(rows)[at : min(end, at + PIECE)]
             labels = np.array(np.take(_view(self.y), piece), dtype=np.uint16) * stride
             drawn = np.take(_view(self.times), piece)
@@ -875,7 +893,7 @@ class UlabTraining(core_pure.Training):
                     cells = np.take(_view(c.table), cells)
                 h = np.bincount(cells + labels, weights=drawn, minlength=len(c.h))
                 c.h = (np.array(c.h, dtype=np.uint16) + np.array(h, dtype=np.uint16)).tolist()
-        return squares
+        return end, squares
 
     def partition(self, rows, start, end, column, goes_left):
         if self.n > 65535:

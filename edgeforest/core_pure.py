@@ -40,6 +40,7 @@ PAPER_BATCH = 1000  # B of the paper's Algorithm 1
 RACE_ROWS = 512  # rows that a race is expected to need, for sharing out a short budget
 LEAST_ROWS = 64  # fewer rows than this do not make a race worth running
 
+LATE = "the time was up while rows were read; give more seconds"
 LEAF = 0xFFFF  # in `feature`: no split here
 MISSING_LEFT = 0x8000  # in `feature`: a missing value goes left
 EQUAL = 0x4000  # in `feature`: categorical, a row goes left if it equals the threshold
@@ -396,6 +397,11 @@ class Data:
                 raise ValueError(f"class_weight names {label!r}, which is not among the labels")
         return [_between("class_weight", given.get(v, 1.0), 0.0, HUGE) for v in self.classes]
 
+    def in_time(self):
+        """Refuse to read on when the time is up."""
+        if self.budget.late():
+            raise ValueError(LATE)
+
     def read_rows(self, rng):
         """Quantise once: bounds from a random sample of rows, then every value becomes a code."""
         n = self.n
@@ -409,6 +415,7 @@ class Data:
             rng.fill(sample, n)
         self.budget.spent.rows_read += min(n, EDGE_ROWS)
         for f in range(self.m):
+            self.in_time()
             values = self.column(f)
             if self.categories[f] is not None:
                 codes, bounds = self._read_categories(f, values)
@@ -1153,21 +1160,25 @@ class Training(Data, Loops):
         return Contender(f, self.columns[f], table, cuts, False)
 
     def _insert(self, racing, stride, rows, start, end):
-        """Count rows start..end into every racing feature's histogram.
+        """Count rows start..end into every racing feature's histogram, or as many as time allows.
 
-        Returns the sum of the squared times drawn: a mean over rows that count w times each is as
-        unsure as sum(w)^2 / sum(w^2) single ones.
+        Returns up to where, and the sum of the squared times drawn: a mean over rows that count w
+        times each is as unsure as sum(w)^2 / sum(w^2) single ones.
         """
         squares = 0
         some = max(32, min(1024, self.n >> 5))  # rows at once: lists are fast and large
         for at in range(start, end, some):
+            if at > start and self.budget.late():
+                self.budget.spent.insertions -= (end - at) * len(racing)
+                end = at
+                break
             piece = self.read(rows[at : min(end, at + some)], stride)
             for c in racing:
                 self.add(c, piece, stride)
             for times in piece[1]:
                 squares += times * times
             piece = None  # before the next one is read
-        return squares
+        return end, squares
 
     def read(self, rows, stride):
         """Of some rows: themselves, the times drawn, and their labels or moments of the target."""
@@ -1230,8 +1241,9 @@ class Training(Data, Loops):
             granted = self.budget.take(min(batch, most - seen), len(racing))
             _tidy()
             if granted:
-                squares += self._insert(racing, stride, rows, start + seen, start + seen + granted)
-                seen += granted
+                at, more = self._insert(racing, stride, rows, start + seen, start + seen + granted)
+                squares += more
+                seen = at - start
                 yield self
             elif not seen:
                 return None
@@ -1388,8 +1400,9 @@ class Training(Data, Loops):
             granted = self.budget.take(min(PAPER_BATCH, n - seen), len(racing))
             if not granted:
                 break
-            squares += self._insert(racing, stride, rows, start + seen, start + seen + granted)
-            seen += granted
+            at, more = self._insert(racing, stride, rows, start + seen, start + seen + granted)
+            squares += more
+            seen = at - start
             yield self
             total = self._total(racing[0], stride)
             least = max(1, (self.min_samples_leaf * seen + n - 1) // n)
@@ -1496,13 +1509,14 @@ class Training(Data, Loops):
 
     def _run(self):
         budget, planned = self.budget, self.planned
+        began = budget.tick()  # rows were read
         for index in range(planned):
             if budget.insertions is not None:
                 share = budget.insertions * (index + 1) // planned
                 share -= budget.insertions * index // planned
                 budget.ceiling = budget.spent.insertions + share
             if budget.seconds is not None:
-                budget.until = budget.seconds * (index + 1) / planned
+                budget.until = began + (budget.seconds - began) * (index + 1) / planned
             if index and (budget.left() == 0 or budget.late() or not self._has_room(3)):
                 continue  # its share is gone: used up by the trees before it
             self.tree = Tree()

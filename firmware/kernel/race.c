@@ -813,10 +813,11 @@ static void count_rows(ef_tree *tree, int n_racing, const uint32_t *rows, int n,
     }
 }
 
-/* Count rows start .. end into every racing histogram; returns the sum of the squared times. */
-static int64_t insert(ef_tree *tree, int n_racing, int64_t start, int64_t end, int first)
+/* Count `*granted` rows from `start` on into every racing histogram; returns the sum of the squared
+ * times. If the time is up on the way, the rows that were not counted are given back. */
+static int64_t insert(ef_tree *tree, int n_racing, int64_t start, int64_t *granted, int first)
 {
-    int64_t squares = 0;
+    int64_t squares = 0, end = start + *granted;
     ef_piece piece;
     int by_rows = tree->task->row_major && tree->task->criterion != EF_MSE;
     for (int64_t at = start; at < end; at += EF_PIECE) {
@@ -829,8 +830,14 @@ static int64_t insert(ef_tree *tree, int n_racing, int64_t start, int64_t end, i
             for (int j = 0; j < n_racing; j++)
                 count(tree, tree->contenders + tree->racing[j], rows, n, &piece,
                       first && at == start);
-        if (ef_ask(tree, (int64_t)n * n_racing, 0) == EF_STOP)
+        if (ef_ask(tree, (int64_t)n * n_racing, 0) != EF_GO) {
+            int64_t rest = end - at - n;
+            *granted -= rest;
+            tree->insertions -= rest * n_racing;
+            if (tree->left >= 0)
+                tree->left += rest * n_racing;
             break;
+        }
     }
     return squares;
 }
@@ -982,8 +989,7 @@ static int race_paper(ef_tree *tree, int n_racing, int64_t start, int64_t n, ef_
                                n_racing);
         if (granted <= 0)
             break;
-        squares += insert(tree, n_racing, start + seen, start + seen + granted,
-                              seen == 0);
+        squares += insert(tree, n_racing, start + seen, &granted, seen == 0);
         seen += granted;
         if (tree->stopped)
             return 0;
@@ -1326,12 +1332,11 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
     }
     ef_contender *lead;
     const int64_t *total = TOTAL(tree);
-    tree->whole = batch == n && (tree->left < 0 || tree->left >= n * n_racing);
+    tree->whole = batch == n && !tree->limited && (tree->left < 0 || tree->left >= n * n_racing);
     for (;;) {
         int64_t granted = take(tree, batch < most - seen ? batch : most - seen, n_racing);
         if (granted > 0) {
-            squares += insert(tree, n_racing, start + seen, start + seen + granted,
-                              seen == 0);
+            squares += insert(tree, n_racing, start + seen, &granted, seen == 0);
             seen += granted;
             if (tree->stopped)
                 return 0;
