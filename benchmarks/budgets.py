@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -321,7 +322,9 @@ def peak(task: dict) -> dict:
 def fitted(task: dict) -> int:
     """A budget that is just enough: what a refusal asks for, and a tenth more."""
     refused = peak({**task, "bytes": 1000})["refused"]
-    return int([word for word in refused.replace("bytes", "").split() if word.isdigit()][0]) * 11 // 10
+    found = re.search(r"\d+(?= bytes)", refused)
+    assert found, refused
+    return int(found[0]) * 11 // 10
 
 
 def measure_bytes(args: argparse.Namespace) -> None:

@@ -353,6 +353,12 @@ class Training(core_pure.Training):
             self._refuse()
             raise
 
+    def trial(self) -> None:
+        """Draw the rows of a tree, and throw it away: to see how long that takes."""
+        room = self._begin(0, 0)
+        _kernel.grow(room, 1, 0.0, self._stop)
+        self._free.append(room)
+
     def _grow(self, tree: Tree, place: int) -> Any:
         budget = self.budget
         room = self._room = self._begin(place, budget.left())

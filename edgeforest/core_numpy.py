@@ -27,6 +27,7 @@ CELLS = 4096  # of the grid that finds codes
 CROWD = 4  # bounds in one cell of it from which on a binary search is quicker
 CHUNK = 4096  # random numbers made at once
 FEW = 6  # rows of a node, below which lists are quicker than arrays
+FEW_ROWS = 64  # of a table, below which they are quicker to read
 PART = 262144  # cells of a round that are counted at once
 PIECE = 1024  # rows at once on a board, whose memory is short
 LOGS = 65536  # counts whose logarithms are kept
@@ -397,7 +398,8 @@ class NumpyTraining(core_pure.Training):
         self.y = memoryview(self.labels)
         table, self.table = self.table, None
         codes = None
-        if table is not None and self.categories == [None] * self.m:
+        plain = table is not None and self.categories == [None] * self.m
+        if plain and (self.raw or self.n >= FEW_ROWS):
             codes = table if self.raw else self._encode_rows(table, rng)
         if codes is None:
             core_pure.Training.read_rows(self, rng)
@@ -459,6 +461,8 @@ class NumpyTraining(core_pure.Training):
         self.times = memoryview(times)
 
     def encode(self, values, bounds):
+        if len(values) < FEW_ROWS:
+            return core_pure.Training.encode(self, values, bounds)
         encoder = Encoder(np.frombuffer(bounds, np.float32), len(values))
         return encoder(np.frombuffer(values, np.float32))
 

@@ -34,6 +34,7 @@ EXACT_BELOW: Final[int]
 GROUP_ROWS: Final[int]
 LOOK_ROWS: Final[int]
 EDGE_ROWS: Final[int]
+LATE: Final[str]
 PAPER_BATCH: Final[int]
 RACE_ROWS: Final[int]
 LEAST_ROWS: Final[int]
@@ -115,6 +116,7 @@ class Data:
     def read_weights(
         self, sample_weight: _Values | None, class_weight: _ClassWeight | None
     ) -> array[int] | None: ...
+    def in_time(self) -> None: ...
     def read_rows(self, rng: Rng) -> None: ...
 
 class Gini:

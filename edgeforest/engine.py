@@ -17,9 +17,10 @@ from __future__ import annotations
 import copyreg
 import os
 import warnings
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast, get_args
 
 from edgeforest import core_pure
 from edgeforest.core_pure import Forest, Training
@@ -187,12 +188,33 @@ def train_steps(
     With native, `n_jobs` trees grow at once, each in a thread of its own: 1 unless said, -1 stands
     for every core. The other engines have one thread. The forest is the same for any number.
 
+    `Budget(seconds=)` begins here. At most half of it is for reading: if there is no time for all
+    rows, the forest is trained on random ones of them, as many as there is time for.
+
     >>> steps = train_steps([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], n_jobs=2)
     >>> for step in steps:
     ...     pass
     >>> steps.forest().predict([5])
     True
     """
+    budget = options.get("budget")
+    if isinstance(budget, core_pure.Budget) and budget.seconds is not None:
+        from edgeforest import sampling
+
+        make = partial(read, engine=engine, n_jobs=n_jobs)
+        return cast("Training", sampling.train_steps(X, y, make, dict(options), budget))
+    return read(X, y, engine=engine, n_jobs=n_jobs, **options)
+
+
+def read(
+    X: _Values,
+    y: _Values,
+    *,
+    engine: Name | None = None,
+    n_jobs: int | None = None,
+    **options: Unpack[Options],
+) -> Training:
+    """A training with all rows read, however long that takes: what `train_steps` goes through."""
     maker: Any = pick(engine).Training
     jobs = _jobs(n_jobs)
     threads = {"n_jobs": jobs} if maker.engine == "native" else {}

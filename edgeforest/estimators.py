@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 import numpy as np
 
-from edgeforest import core_pure, inputs, oob
+from edgeforest import core_pure, inputs, oob, sampling
 from edgeforest import engine as engines
 from edgeforest.combine import keep, merge
 from edgeforest.core_pure import LEAF, MASK, Budget, Forest, Rng, Spent
@@ -173,40 +173,19 @@ class BaseForest:
         >>> RandomForestRegressor(n_estimators=3).fit([[0.0], [1.0]] * 9, [5.0, 7.0] * 9)
         RandomForestRegressor(n_estimators=3)
         """
-        rows = inputs.read(X, self.categorical_features)
-        target, labels = self._read_target(y, rows.n)  # codes of labels
-        weights = inputs.read_weights(sample_weight, rows.n)
         warm = bool(self.warm_start) and hasattr(self, "forest_")
-        if warm:
-            self._check_schema(rows)
-        before = len(self.forest_) if warm else 0
-        _checks._between("n_estimators", self.n_estimators, 1, 4096)
-        if self.n_estimators < before:
-            raise ValueError(
-                f"n_estimators={self.n_estimators} must be at least the {before} trees that there "
-                "are when warm_start=True"
-            )
-        if before and self.n_estimators == before:
+        seed = self._seed if warm else _seed(self.random_state)
+        given = X, y, sample_weight
+        limited = isinstance(self.budget, Budget) and self.budget.seconds is not None
+        read = self._read_in_time if limited else self._read
+        begun = read(given, warm, seed)
+        if begun is None:
             warnings.warn(
                 "Warm-start fitting without increasing n_estimators does not fit new trees.",
                 stacklevel=2,
             )
             return self
-        seed = self._seed if warm else _seed(self.random_state)
-        training = engines.train_steps(
-            rows.values,
-            target,
-            engine=self.engine,
-            n_jobs=_jobs(self.n_jobs),
-            kind=self.kind,
-            seed=seed,
-            first=self._next_number() if warm else 0,
-            n_trees=self.n_estimators - before,
-            budget=self._budget_left() if warm else self.budget,
-            sample_weight=weights,
-            **self._options(rows, labels),
-            **rows.options(),
-        )
+        training, rows, target, labels = begun
         draws = oob.Draws(training, oob.fingerprint(rows.values, target))
         if (self.oob_score or self.tol is not None) and not draws.leaves_out():
             raise ValueError(
@@ -236,6 +215,69 @@ class BaseForest:
                 )
             self._judge_out_of_bag(bag)
         return self
+
+    def _read_in_time(self, given: Sequence[Any], warm: bool, seed: int) -> Any:
+        """`_read`, of as many rows as the budget has seconds for."""
+        n = sampling.rows_in(given[0])
+        lengths = [sampling.rows_in(v) for v in given if hasattr(v, "__len__")]
+        if n == 0 or lengths != [n] * len(lengths) or hasattr(given[0], "nnz"):
+            return self._read(given, warm, seed)  # which says what is wrong
+
+        def make(rows: Any, budget: Budget) -> Any:
+            some = given
+            if rows is not None:
+                some = [sampling.take(v, rows) if hasattr(v, "__len__") else v for v in given]
+            return self._read(some, warm, seed, budget, sampled=rows is not None)
+
+        if warm and self.n_estimators == len(self.forest_):
+            return None
+        budget = self._budget_left() if warm else self.budget
+        assert isinstance(budget, Budget)
+        return sampling.within(n, budget, seed, make)
+
+    def _read(
+        self,
+        given: Sequence[Any],
+        warm: bool,
+        seed: int,
+        budget: Budget | None = None,
+        sampled: bool = False,
+    ) -> tuple[Any, inputs.Rows, Array, Array | None] | None:
+        """A training with its rows, target and labels; None if there is no tree to add."""
+        X, y, sample_weight = given
+        rows = inputs.read(X, self.categorical_features)
+        target, labels = self._read_target(y, rows.n)  # codes of labels
+        weights = inputs.read_weights(sample_weight, rows.n)
+        if warm:
+            self._check_schema(rows)
+        before = len(self.forest_) if warm else 0
+        _checks._between("n_estimators", self.n_estimators, 1, 4096)
+        if self.n_estimators < before:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} must be at least the {before} trees that there "
+                "are when warm_start=True"
+            )
+        if before and self.n_estimators == before:
+            return None
+        if budget is None:
+            limit = self._budget_left() if warm else self.budget
+        else:
+            limit = sampling.rest_of(budget)
+        training = engines.read(
+            rows.values,
+            target,
+            engine=self.engine,
+            n_jobs=_jobs(self.n_jobs),
+            kind=self.kind,
+            seed=seed,
+            first=self._next_number() if warm else 0,
+            n_trees=self.n_estimators - before,
+            budget=limit,
+            sample_weight=weights,
+            **self._options(rows, labels, sampled),
+            **rows.options(),
+        )
+        return training, rows, target, labels
 
     def fit_source(
         self: Self,
@@ -385,8 +427,10 @@ class BaseForest:
         """What to train with, and the classes."""
         raise NotImplementedError
 
-    def _options(self, rows: inputs.Rows, labels: Array | None) -> dict[str, Any]:
-        """The options of `train` that the parameters ask for."""
+    def _options(
+        self, rows: inputs.Rows, labels: Array | None, sampled: bool = False
+    ) -> dict[str, Any]:
+        """The options of `train` that the parameters ask for; a sample may lack some labels."""
         criterion = _CRITERIA.get(self.criterion, self.criterion)
         allowed = ("mse",) if self.regression else ("gini", "entropy")
         if criterion not in allowed:
@@ -698,16 +742,18 @@ class ForestClassifier(BaseForest):
         classes, codes = inputs.read_classes(y, n)
         return codes, classes
 
-    def _options(self, rows: inputs.Rows, labels: Array | None) -> dict[str, Any]:
+    def _options(
+        self, rows: inputs.Rows, labels: Array | None, sampled: bool = False
+    ) -> dict[str, Any]:
         assert labels is not None
         options = super()._options(rows, labels)
         given = self._balance()
         if isinstance(given, dict):
             places = {label: k for k, label in enumerate(labels.tolist())}
             for label in given:
-                if label not in places:
+                if label not in places and not sampled:
                     raise ValueError(f"class_weight names {label!r}, which is not among the labels")
-            given = {places[label]: weight for label, weight in given.items()}
+            given = {places[label]: weight for label, weight in given.items() if label in places}
         options["class_weight"] = given
         return options
 
