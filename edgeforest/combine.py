@@ -27,6 +27,7 @@ from edgeforest import core_pure, engine
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, LEVELS, MASK, Forest, Spent
 
 SUM = 16777215  # the largest sum of votes: exact in float32
+CLASSES, CODES = 4096, 254  # the most classes, and categories of a feature
 HALF = Fraction(1, 2)
 
 _Codes: TypeAlias = dict[int, dict[float, float]]  # by feature, from an old code to the new one
@@ -135,11 +136,13 @@ def _head(parts: list[_Part]) -> Forest:
     head = like(first)
     _refuse_other_features(given)
     if head.classes is not None:
-        head.classes = _union([forest.classes for forest in given], "classes of the forests")
+        head.classes = _union(
+            [forest.classes for forest in given], "classes of the forests", CLASSES
+        )
     for f, kinds in enumerate(head.categories):
         if kinds is not None:
             what = f"categories of feature {first.names[f]!r}"
-            head.categories[f] = _union([forest.categories[f] for forest in given], what)
+            head.categories[f] = _union([forest.categories[f] for forest in given], what, CODES)
     if not all(part.like(head) for part in parts):
         head.low = min(forest.low for forest in given)
         span = max(forest.low + forest.span for forest in given) - head.low
@@ -370,14 +373,14 @@ def append(forest: Forest, tree: Forest) -> None:
     _refuse_other_features([forest, tree])
     if forest.classes is not None:
         known = forest.classes
-        forest.classes = _union([known, tree.classes], "classes")
+        forest.classes = _union([known, tree.classes], "classes", CLASSES)
         if forest.classes != known:
             places = [forest.classes.index(label) for label in known]
             forest.votes = _wider(forest.votes, places, len(forest.classes))
     for f, kinds in enumerate(forest.categories):
         if kinds is None or kinds == tree.categories[f]:
             continue
-        new = forest.categories[f] = _union([kinds, tree.categories[f]], "categories")
+        new = forest.categories[f] = _union([kinds, tree.categories[f]], "categories", CODES)
         code = {c + 1.0: new.index(kind) + 1.0 for c, kind in enumerate(kinds)}
         for i, feature in enumerate(forest.feature):
             if feature != LEAF and feature & EQUAL and feature & FEATURE == f:
@@ -450,9 +453,11 @@ def _refuse_other_features(given: list[Forest]) -> None:
                 )
 
 
-def _union(lists: list[list[Any] | None], what: str) -> list[Any]:
+def _union(lists: list[list[Any] | None], what: str, most: int) -> list[Any]:
     """All labels, sorted; if they are the same everywhere, as they are."""
     if all(one == other for one, other in pairwise(lists)):
         return list(lists[0] or ())
     found: list[Any] = _checks._sorted_set([v for labels in lists for v in labels or ()], what)
+    if len(found) > most:
+        raise ValueError(f"{what} are {len(found)} together, a model holds {most}; merge fewer")
     return found

@@ -932,9 +932,7 @@ class Training(Data, Loops):
         seed=0,
         first=0,
     ):
-        _one_of("kind", kind, ("random-forest", "extra-trees", "random-patches"))
-        _one_of("criterion", criterion, ("gini", "entropy", "mse"))
-        _one_of("splitter", splitter, ("mab", "mab-paper", "exact"))
+        _refuse_unknown(kind, criterion, splitter)
         extra = kind == "extra-trees"
         if n_bins is None:
             n_bins = 2 if extra else 16  # ExtraTrees: one random threshold a feature
@@ -2051,11 +2049,7 @@ def load(source, kind=Forest):
 
 def _from_json(model, kind):
     """A forest from its parsed JSON; None if its parts do not fit together."""
-    forest = kind()
-    for key, name in HEADER:
-        setattr(forest, name, model[key])
-    forest.spent = Spent(*[int(v) for v in model["spent"]])
-    forest.prepare()
+    forest = _with_header(kind(), model)
     forest.low, forest.span = _unpack(model["range"], "f")
     forest.roots = _unpack(model["roots"], "I")
     forest.feature = _unpack(model["feature"], "H")
@@ -2067,10 +2061,57 @@ def _from_json(model, kind):
     places = _unpack(model["leaf"], code) or range(n - len(cuts))
     forest.threshold = array("f", range(n))
     forest.right = array(code, range(n))
-    if model["wide"] == wide and len(cuts) + len(places) == n:
+    if model["wide"] is wide and len(cuts) + len(places) == n:
         if _grow(forest, iter(cuts), iter(places)):
             forest.prepare()
             return forest
+
+
+def _with_header(forest, model):
+    """Give a forest its header; raises anything if that is not what a training can have written."""
+    for key, name in HEADER:
+        setattr(forest, name, model[key])
+    insertions, rows, rounds = model["spent"]
+    forest.spent = Spent(insertions, rows, rounds)
+    limit = forest.limit
+    for value, low, high in (
+        (forest.seed, 0, MASK),
+        (forest.scale, 1, LEVELS),
+        (1 if limit is None else limit, 1, INF),
+        (insertions, 0, INF),
+        (rows, 0, INF),
+        (rounds, 0, INF),
+    ):
+        _between("", value, low, high)
+    names, m = forest.names, len(forest.names)
+    for part in (names, forest.importances, forest.categories):
+        if not isinstance(part, list) or not 0 < len(part) == m <= FEATURE:
+            raise ValueError
+    for value in forest.importances:
+        _between("", value, 0, 1000000)
+    for kinds in forest.categories:
+        if kinds is not None:
+            _refuse_odd(kinds, 254)
+    "".join(names).encode()
+    regression = forest.criterion == "mse"
+    if regression is not (forest.classes is None) or type(model["bytes"]) is not bool:
+        raise ValueError
+    if not regression:
+        forest.classes[0]  # one at least
+        _refuse_odd(forest.classes, 4096)
+    _refuse_unknown(forest.kind, forest.criterion, forest.splitter)
+    forest.prepare()
+    return forest
+
+
+def _refuse_odd(labels, most):
+    """Labels and categories are all text or all finite numbers, and differ."""
+    if not isinstance(labels, list) or not len(set(labels)) == len(labels) <= most:
+        raise ValueError
+    if labels and isinstance(labels[0], str):
+        "".join(labels).encode()  # not a surrogate alone
+    elif sum([v - v for v in labels]) != 0:
+        raise ValueError
 
 
 def _grow(forest, values, places):
@@ -2079,19 +2120,16 @@ def _grow(forest, values, places):
     Tells whether all parts of the forest fit together, so that none leads prediction astray.
     """
     feature, right, roots = forest.feature, forest.right, forest.roots
+    votes, width = forest.votes, forest.n_votes
+    low, span = forest.low, forest.span
     n = len(feature)
-    if not (
-        forest.regression == (forest.criterion == "mse")
-        and isinstance(forest.classes or [], list)
-        and 0 < int(forest.scale) == forest.scale <= LEVELS
-        and forest.n_features
-        and len(forest.votes) % forest.n_votes == 0
-    ):
+    if len(votes) % width or not (0 <= span <= HUGE and -HUGE <= low <= low + span <= 1.001 * HUGE):
         return
-    for part in (forest.names, forest.importances, forest.categories):
-        if not isinstance(part, list) or len(part) != forest.n_features:
-            return
-    trees = 0
+    if not forest.regression and (low or span):
+        return
+    # Sums of votes are exact in float32; only merged forests take a second look.
+    loud = max(votes or (0,)) * len(roots) >= 16777216
+    total = most = trees = 0
     last = n  # of the splits that wait for their right child; in `right` is the one before
     for i in range(n):
         f = feature[i]
@@ -2102,20 +2140,29 @@ def _grow(forest, values, places):
                 last = above
             elif trees < len(roots) and roots[trees] == i:
                 trees += 1
+                total += most
+                most = 0
             elif f != LEAF:  # only leaves that Ctrl-C left without a parent belong to no tree
                 return
         if f == LEAF:
             right[i] = place = next(places)
             forest.threshold[i] = 0.0
-            if (place + 1) * forest.n_votes > len(forest.votes):
+            place *= width
+            if place >= len(votes):
                 return
+            if loud:
+                most = max(most, max(votes[place : place + width]))
         else:
-            forest.threshold[i] = next(values)
-            if (f & FEATURE) >= forest.n_features:
+            forest.threshold[i] = cut = next(values)
+            kinds = forest.categories[f & FEATURE]
+            if kinds is None:
+                if f & EQUAL or cut - cut != 0:
+                    return
+            elif not (f & EQUAL and 0 <= cut <= len(kinds) and cut == int(cut)):
                 return
             right[i] = last
             last = i
-    return last == n and 0 < trees == len(roots)
+    return last == n and 0 < trees == len(roots) and total + most < 16777216
 
 
 def _pack(values, code):
@@ -2125,10 +2172,13 @@ def _pack(values, code):
 
 def _unpack(text, code):
     data = a2b_base64(text.encode())
-    values = array(code)
     size = struct.calcsize("<" + code)
+    over = text.count("=")
+    if over > 2 or 4 * (len(data) + over) != 3 * len(text) or len(data) % size:
+        raise ValueError  # letters that are none, or half a number
+    values = array(code)
     for i in range(0, len(data), size * PIECE):
-        count = min(PIECE, (len(data) - i + size - 1) // size)  # fails on half a number
+        count = min(PIECE, (len(data) - i) // size)
         values.extend(array(code, struct.unpack_from(f"<{count}{code}", data, i)))
     return values
 
@@ -2280,6 +2330,12 @@ def _part(name, value, whole):
 def _one_of(name, value, allowed):
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def _refuse_unknown(kind, criterion, splitter):
+    _one_of("kind", kind, ("random-forest", "extra-trees", "random-patches"))
+    _one_of("criterion", criterion, ("gini", "entropy", "mse"))
+    _one_of("splitter", splitter, ("mab", "mab-paper", "exact"))
 
 
 def _between(name, value, low, high, advice=""):

@@ -723,8 +723,7 @@ class OnlineForest:
         seed=0,
         engine=None,
     ):
-        core_pure._one_of("kind", kind, ("random-forest", "extra-trees", "random-patches"))
-        core_pure._one_of("criterion", criterion, ("gini", "entropy", "mse"))
+        core_pure._refuse_unknown(kind, criterion, "mab")
         extra = kind == "extra-trees"
         options = {"kind": kind, "criterion": criterion}
         for name, value, low, high in (
@@ -773,9 +772,10 @@ class OnlineForest:
             self._places = {}
             for v in classes or ():
                 v = core_pure._plain(v, 0, "a class")
-                if v not in self._places:
+                if v is not None and v not in self._places:
                     self._places[v] = len(head.classes)
                     head.classes.append(v)
+            core_pure._sorted_set(head.classes, "classes")
         elif classes is not None:
             raise ValueError("a regression has no classes; leave them out")
         head.names = None
@@ -966,6 +966,7 @@ class OnlineForest:
         """Make room for more classes."""
         classes = self.head.classes
         known = len(classes)
+        core_pure._sorted_set(classes[:1] + list(new), "labels")
         classes.extend(sorted(new, key=lambda v: new[v]))
         try:
             if self._grove is None:
@@ -991,8 +992,7 @@ class OnlineForest:
         low, high = min(numbers), max(numbers)
         if not head.span or low < head.low or high > head.low + head.span:
             self._stretch(low, high)
-        per = head.scale / head.span
-        return array("H", [min(head.scale, int((v - head.low) * per + 0.5)) for v in numbers])
+        return self._levels([v - head.low for v in numbers], head.scale / head.span, 0.0)
 
     def _stretch(self, low, high):
         """Widen the range of the targets, three times as wide as what was seen."""
@@ -1001,6 +1001,8 @@ class OnlineForest:
         if self._grove is not None:
             low, high = min(low, before[0]), max(high, before[0] + before[1])
         span = (high - low) or max(1.0, abs(low) / 8)
+        if not (-HUGE <= low - span and 3 * span <= HUGE):
+            raise ValueError("targets must span less than 1e38; scale them down")
         head.low = array("f", [low - span])[0]
         head.span = array("f", [3 * span])[0]
         if self._grove is None:
@@ -1012,9 +1014,14 @@ class OnlineForest:
         for tree in trees:
             votes = tree[4]
             for i in range(0, len(votes), 2):
-                votes[i + 1] = int(votes[i + 1] * per + votes[i] * at + 0.5)
+                votes[i + 1] = int(max(0.0, votes[i + 1] * per + votes[i] * at + 0.5))
         values, labels = self._grove.latest()
-        self._build(trees, (values, array("H", [int(v * per + at + 0.5) for v in labels])))
+        self._build(trees, (values, self._levels(labels, per, at)))
+
+    def _levels(self, numbers, per, at):
+        """Numbers as levels; those at the ends may lie beyond them by a rounding of float32."""
+        scale = self.head.scale
+        return array("H", [max(0, min(scale, int(v * per + at + 0.5))) for v in numbers])
 
     def _encode(self, rows):
         """Rows as float32 numbers, one after the other."""
@@ -1042,8 +1049,10 @@ class OnlineForest:
         if len(row) == len(head.names):
             for f, kinds in enumerate(head.categories):
                 if kinds is not None and len(kinds) < max(CATEGORIES, len(kinds)):
-                    v = row[f].item() if hasattr(row[f], "item") else row[f]
-                    if v is not None and v == v and v not in head.places[f]:
+                    what = f"categories of {head.names[f]!r}"
+                    v = core_pure._plain(row[f], 0, what)
+                    if v is not None and v not in head.places[f]:
+                        core_pure._sorted_set(kinds[:1] + [v], what)
                         kinds.append(v)
                         head.places[f][v] = len(kinds)
 
@@ -1182,16 +1191,18 @@ class OnlineForest:
         head = learner.head
         head.categories = [None if k is None else list(k) for k in forest.categories]
         head.low, head.span = forest.low, forest.span
-        trees = []
-        for t in range(len(forest)):
-            trees.append(_opened(forest, bounds[t], bounds[t + 1], head.scale))
-        learner._build(trees, latest)
-        room = learner._grove.plan.nodes
+        if latest is not None:
+            latest = _checked(head, latest)
+        room = learner._plan().nodes
         if 2 * leaves - 1 > room:
             raise ValueError(
                 f"a tree of {2 * leaves - 1} nodes does not fit into {room}: use a max_leaf_nodes "
                 f"of at least {leaves}, and a budget that has the bytes for it"
             )
+        trees = []
+        for t in range(len(forest)):
+            trees.append(_opened(forest, bounds[t], bounds[t + 1], head.scale))
+        learner._build(trees, latest)
         learner._blind = False  # a guess can be made for the first row
         return learner
 
@@ -1247,6 +1258,7 @@ class OnlineForest:
 PART = 4096  # rows at once: Ctrl-C is looked at in between
 BYTES = 16_000_000  # of an online forest, where the budget does not say
 RECENT = 1000  # rows of the recent error
+ROWS = 1 << 53  # more than any learner has learned
 
 
 def _engine(name):
@@ -1268,14 +1280,56 @@ def _storage():
 
 def _revive(kind, forest, state, engine):
     """A learner as it was when it was saved; its races begin anew."""
+    _engine(engine)  # which may not be there
+    try:
+        learner = _recalled(kind, forest, state, engine)
+    except (TypeError, ValueError, KeyError, AttributeError):
+        learner = None
+    if learner is None:
+        raise ValueError("the model is damaged inside; train or copy it again")
+    return learner
+
+
+def _recalled(kind, forest, state, engine):
+    """A learner from what was noted of it; raises anything if no learner can have noted that."""
     options = dict(state["online"])
+    for name in ("kind", "criterion", "seed"):
+        if options[name] != getattr(forest, name):
+            raise ValueError
+    rows, judged, wrong = state["rows"], state["judged"], state["wrong"]
+    if type(rows) is not int or type(judged) is not int or type(wrong) not in (int, float):
+        raise ValueError
+    most = judged if forest.classes is not None else 1e300
+    known = set(kind(1).options)
+    if not 0 <= judged <= rows < ROWS or not 0 <= wrong <= most or set(options) - known:
+        raise ValueError
     options["budget"] = core_pure.Budget(bytes=options.pop("bytes"))
+    if options.pop("n_trees") != len(forest):
+        raise ValueError
     latest = core_pure._unpack(state["window"], "f"), core_pure._unpack(state["labels"], "H")
     learner = kind.from_forest(forest, latest, engine=engine, **options)
-    learner._before = state["rows"] - learner._grove.seen
-    learner._judged = learner._told = state["judged"]
-    learner._sum = state["wrong"]
+    learner._before = rows - learner._grove.seen
+    learner._judged = learner._told = judged
+    learner._sum = wrong
     return learner
+
+
+def _checked(head, latest):
+    """The latest rows as a grove takes them; refused if no learner of such rows can hold them."""
+    values, labels = array("f", latest[0]), array("H", latest[1])
+    m, categories = len(head.names), head.categories
+    most = head.scale if head.classes is None else len(head.classes) - 1
+    if len(values) != m * len(labels) or max(labels or (0,)) > most:
+        raise ValueError("the latest rows do not fit the forest: give those of Grove.latest")
+    for i, x in enumerate(values):
+        kinds = categories[i % m]
+        if kinds is None:
+            fits = x - x == 0
+        else:
+            fits = 0 < x <= len(kinds) and x == int(x)
+        if not fits and x == x:
+            raise ValueError(f"the latest rows hold {x} as {head.names[i % m]!r}; drop that row")
+    return values, labels
 
 
 def _seq(values):
@@ -1362,7 +1416,8 @@ def _opened(forest, start, end, scale):
             right[i] = here - start
         elif forest.regression:
             votes[2 * i] = 8 * UNIT
-            votes[2 * i + 1] = 8 * UNIT * forest.votes[here] * scale // forest.scale
+            total = 8 * UNIT * forest.votes[here] * scale // forest.scale
+            votes[2 * i + 1] = min(8 * UNIT * LEVELS, total)  # merging may lift it above that
         else:
             some = forest.votes[here * width : here * width + width]
             some = _shares(some, sum(some) or 1, scale)

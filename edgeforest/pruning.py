@@ -100,7 +100,7 @@ def _answers(model: Any, X: Any, y: Any) -> tuple[Array, Array, Array]:
             raise ValueError(f"y holds {unknown[0]!r}, which is no class of the forest")
         places = np.array([forest.classes.index(v) for v in labels.tolist()])
         truth = np.eye(forest.n_votes)[places[codes[some]]]
-        said = said / said.sum(axis=2, keepdims=True)
+        said = said / np.maximum(said.sum(axis=2, keepdims=True), 1)
     return said, outside, truth
 
 

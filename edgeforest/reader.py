@@ -241,7 +241,7 @@ def _parts(scan, with_state):
     after = scan.token()  # {
     while after != 125:  # }
         key = scan.value()
-        if scan.token() != 58:  # :
+        if not isinstance(key, str) or scan.token() != 58:  # :
             raise ValueError
         if key in ARRAYS:
             values[key] = scan.packed()
@@ -261,12 +261,9 @@ def _parts(scan, with_state):
 
 def _forest(stream, values, forest):
     """The forest that the parts of a model make, None if they do not fit together."""
-    for key, name in core.HEADER:
-        setattr(forest, name, values.pop(key))
-    forest.spent = core.Spent(*[int(v) for v in values["spent"]])
     # All that is small has its place before the first array, and all arrays before their first
     # number is read. So no garbage parts the room that is left.
-    forest.prepare()
+    core._with_header(forest, values)
     ours = type(forest) is core.Forest
     if values["range"][1:] != (12, 1):  # letters of two numbers
         raise ValueError
@@ -290,7 +287,7 @@ def _forest(stream, values, forest):
             at += len(part)
     cuts = _count(values["threshold"], "f")
     leaves = _count(values["leaf"], wide) or n - cuts
-    if values["wide"] != (wide == "I") or cuts + leaves != n:
+    if values["wide"] is not (wide == "I") or cuts + leaves != n:
         return None
     cuts = _each(stream, values["threshold"], "f")
     places = _each(stream, values["leaf"], wide) if values["leaf"][1] else iter(range(leaves))

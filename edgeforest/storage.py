@@ -263,8 +263,14 @@ def refuse_other(path, before, now):
         was, given = before.get(name), now.get(name)
         if was != given:
             raise ValueError(
-                f"{path} was begun with other {name}: {was!r}, now {given!r}; use another path"
+                f"{path} was begun with other {_short(name)[1:-1]}: {_short(was)}, "
+                f"now {_short(given)}; use another path"
             )
+
+
+def _short(value):
+    text = repr(value)
+    return text if len(text) < 99 else text[:95] + " ..."
 
 
 def refuse_damaged(path):

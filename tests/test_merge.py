@@ -546,13 +546,24 @@ def test_a_class_that_hardly_anybody_speaks_for() -> None:
 
 
 def test_4096_classes() -> None:
-    many = built([(0, 0.0, [LEVELS] + [0] * 4095, [0] * 4095 + [LEVELS])], list(range(4096)))
-    few = built([[60_000, LEVELS - 60_000]], [4095, 5000])
+    """As many as a model may have."""
+    many = built([(0, 0.0, [LEVELS] + [0] * 4094, [0] * 4094 + [LEVELS])], list(range(4095)))
+    few = built([[60_000, LEVELS - 60_000]], [4094, 5000])
     joined = merge([many, few])
     check(joined)
-    assert joined.classes == [*range(4096), 5000]
-    assert joined.predict([[-1.0, 0, "u"], [1.0, 0, "u"]]) == [0, 4095]
+    assert joined.classes == [*range(4095), 5000]
+    assert joined.predict([[-1.0, 0, "u"], [1.0, 0, "u"]]) == [0, 4094]
     assert shares(joined, [1.0, 0, "u"])[5000] > 0
+    with pytest.raises(ValueError, match="classes of the forests are 4097 together, a model holds"):
+        merge([joined, built([[LEVELS]], [9000])])
+
+
+def test_254_categories() -> None:
+    given = [built([[LEVELS]], None, [f"{side}{i}" for i in range(127)]) for side in "ab"]
+    joined = merge(given)
+    assert len(load(joined.to_json()).categories[2] or ()) == 254
+    with pytest.raises(ValueError, match="categories of feature 'c' are 255 together, a model"):
+        merge([joined, built([[LEVELS]], None, ["c"])])
 
 
 def test_one_class() -> None:

@@ -349,14 +349,15 @@ def test_what_is_wrong_in_a_batch_changes_nothing(engine):
     for given_rows, given_labels in (
         (bad_rows, [0, 0]),
         (bad_number, [0, 0]),
-        (rows[:3], [0, "new", float("nan")]),
+        (rows[:3], [0, 9, float("nan")]),
+        (rows[:3], [0, "text", 1]),  # beside classes that are numbers
     ):
         with pytest.raises((ValueError, TypeError)):
             learner.update_batch(given_rows, given_labels)
         now = learner.forest().to_json(), learner.rows, list(learner.classes), learner.error
         assert now == before
-    learner.update(rows[0], "newer")
-    assert learner.classes[-1] == "newer"
+    learner.update(rows[0], 9)
+    assert learner.classes[-1] == 9
 
 
 def test_numpy_rows_are_the_same_as_lists():
