@@ -19,9 +19,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mutants import sealed
 
 from edgeforest import core_pure, engine, load, train, train_steps
 from edgeforest.core_pure import EQUAL, LEAF, MISSING_LEFT, VERSION
+from edgeforest.reader import read_model
 
 on_every_engine = pytest.mark.usefixtures("engine")
 
@@ -731,6 +733,132 @@ def test_features_and_places_that_are_not_there_are_refused(small):
         changed = [*feature[:node], (f & ~0x3FFF) | 4, *feature[node + 1 :]]
         if f != LEAF:
             assert refused_or_harmless(seal({**model, "feature": pack(changed, "H")}))
+
+
+OTHERS = (None, NAN, [], {}, float("-inf"))
+BROKEN = {
+    "features": [["a", v, "c", "d"] for v in (1, None, "\ud800", [], True)] + ["abcd", None],
+    "classes": [[v, "b", "c"] for v in (*OTHERS, 1, "b", "\udfff")]
+    + [[v, 1, 2] for v in (*OTHERS, "a", True, 1.0)]
+    + ["abc", {"a": 1, "b": 2, "c": 3}, None, True],
+    "categories": [[v, None, None, [3, 5]] for v in ("abc", 3, True, {}, ["c"] * 3, range(255))]
+    + [[[v, "b", "c"], None, None, [3, 5]] for v in (*OTHERS, 1, "b")],
+    "kind": ["forest", None, ["random-forest"]],
+    "criterion": ["mae", "mse", None],
+    "splitter": ["best", 0],
+    "seed": [-1, 2**30, 1.0, True, None, "1"],
+    "scale": [0, 65536, True, 1.0, "1", None],
+    "importances": [[v, 0, 0, 0] for v in (-1, 1_000_001, 0.5, True, None, "0", NAN)],
+    "budget": [0, -1, 1.0, True, "9", NAN],
+    "spent": [
+        [1, 2],
+        [1, 2, 3, 4],
+        [-1, 0, 0],
+        [0.5, 0, 0],
+        [True, 0, 0],
+        ["1", 0, 0],
+        [0, 0, NAN],
+    ],
+    "wide": [True, 0, None],
+    "bytes": [0, None, 1],
+    "range": [pack(pair, "f") for pair in ((NAN, 0), (0, NAN), (0, -1), (1, 1), (float("inf"), 0))],
+}
+
+
+@on_every_engine
+@pytest.mark.parametrize("key", BROKEN)
+def test_what_would_break_later_is_refused(small, key):
+    for value in BROKEN[key]:
+        value = (
+            [[*v] if isinstance(v, range) else v for v in value] if key == "categories" else value
+        )
+        refuse(sealed({**parts_of(small), key: value}))
+
+
+def refuse(text):
+    """All that read models refuse this, with the same sentence."""
+    for read in (load, lambda text: read_model(io.BytesIO(text))):
+        with pytest.raises(
+            ValueError, match=r"^the model is damaged inside; train or copy it again$"
+        ):
+            read(text)
+
+
+@on_every_engine
+def test_splits_that_do_not_suit_their_feature_are_refused(small):
+    """Numbers compare with finite thresholds, categories with the code of one, or with none."""
+    model = parts_of(small)
+    feature = unpack(model["feature"], "H")
+    cuts = unpack(model["threshold"], "f")
+    at = -1
+    for i, f in enumerate(feature):
+        if f == LEAF:
+            continue
+        at += 1
+        changed = [*feature[:i], f ^ EQUAL, *feature[i + 1 :]]
+        refuse(seal({**model, "feature": pack(changed, "H")}))
+        wrong = [NAN, float("inf"), float("-inf")]
+        if f & EQUAL:
+            wrong += [0.5, -1.0, 4.0, 1e30]
+        for cut in wrong:
+            refuse(seal({**model, "threshold": pack([*cuts[:at], cut, *cuts[at + 1 :]], "f")}))
+        none = [*cuts[:at], 0.0, *cuts[at + 1 :]]
+        load(seal({**model, "threshold": pack(none, "f")}))
+
+
+@on_every_engine
+def test_a_regression_whose_range_is_none_is_refused():
+    model = parts_of(fit(VALUES, criterion="mse").to_json())
+    for pair in ((NAN, 1), (0, NAN), (0, -1), (float("inf"), 0), (0, float("inf")), (3e38, 3e38)):
+        refuse(seal({**model, "range": pack(pair, "f")}))
+    refuse(seal({**model, "classes": []}))
+    for pair in ((-3e38, 3.4e38), (3.4e38, 0), (0, 0)):
+        load(seal({**model, "range": pack(pair, "f")}))
+
+
+@on_every_engine
+def test_votes_that_add_up_to_2_24_are_refused():
+    """Their sums would not be exact in float32; those of merged forests, just below it, are."""
+    forest = fit(["only"] * len(ROWS), n_trees=1)
+    forest.classes = ["a", "b"]
+    forest.roots = array("I", range(257))
+    forest.feature = array("H", [LEAF] * 257)
+    forest.threshold = array("f", [0.0] * 257)
+    forest.right = array("H", [0] * 256 + [1])
+    for last, fits in ((255, True), (256, False), (65535, False)):
+        forest.votes = array("H", [65535, 0, last, 1])
+        forest.prepare()
+        if fits:
+            same(load(forest.to_json()), forest)
+            assert read_model(io.BytesIO(forest.to_json().encode())).votes == forest.votes
+        else:
+            refuse(forest.to_json().encode())
+
+
+@on_every_engine
+def test_at_most_4096_classes_are_read(small):
+    model = parts_of(fit(["only"] * len(ROWS), n_trees=1).to_json())
+    for n in (4096, 4097):
+        text = seal({**model, "classes": [*range(n)], "votes": pack([1] * n, "B"), "bytes": True})
+        if n > 4096:
+            refuse(text)
+        else:
+            assert load(text).predict(FRESH[0]) == 0
+
+
+@on_every_engine
+def test_letters_that_are_no_base64_are_refused(small):
+    model = parts_of(small)
+    for key in ("range", "roots", "feature", "threshold", "votes"):
+        text = model[key]
+        for wrong in (
+            text + "=",
+            "=" + text,
+            text[:4] + "*" + text[4:],
+            text[:4] + "\n" + text[4:],
+        ):
+            refuse(seal({**model, key: wrong}))
+        refuse(seal({**model, key: text[:2] + "=" + text[3:]}))
 
 
 def nodes_of(splits, roots):
