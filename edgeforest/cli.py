@@ -177,6 +177,8 @@ class Fitted:
     problem: str = ""  # that ended the training early
     unwritten: bool = False  # the problem: the checkpoint could not be written
     notes: list[str] = field(default_factory=list)  # of what was met among the rows
+    source: Source | None = None  # that it was trained from, if that was not all of the log
+    later: int = 0  # rows of the log that it was not trained from
 
 
 def fit(
@@ -227,13 +229,18 @@ def fit_source(
     """The same from a source of any size, with `options` of `Streaming`; says what it found."""
     from edgeforest import streaming  # the other commands start without it
 
-    n = len(source)
-    size = min(HELD_OUT, rows_held_out(n, test_share))
-    held_out = draw(edgeforest.Rng(seed, HOLD_OUT), size, n) if size else []
     progress.show(f"reading rows of {source.name} ...")
     try:
+        before = streaming.Begun(source)
+        if resume:
+            before = streaming.begun(source, options["checkpoint"])
+        source = before.source
+        n = len(source)
+        size = min(HELD_OUT, rows_held_out(n, test_share))
+        held_out = draw(edgeforest.Rng(seed, HOLD_OUT), size, n) if size else []
+        going_on = before.forest is not None
         training = streaming.Streaming(
-            Rest(source, held_out), target, seed=seed, resume=resume, **options
+            Rest(source, held_out), target, seed=seed, resume=going_on, **options
         )
     except OSError as error:
         raise Problem(f"cannot read {options['checkpoint']}: {reason(error)}") from None
@@ -242,7 +249,9 @@ def fit_source(
     schema = training.schema
     progress.clear()
     print_schema(source, schema)
-    if resume and training.grown:
+    if before.note:
+        say("rows", before.note, wrap=False)
+    if going_on:
         done = f"{len(training.grown)} of {count(training.planned, 'tree')} were done"
         more = "" if len(training.grown) < training.planned else "; remove it to train anew"
         say("resumed", f"{options['checkpoint']}: {done}{more}", wrap=False)
@@ -269,6 +278,7 @@ def fit_source(
     fitted = Fitted(
         forest, held_out, score, None, training.n_trees, engine, ended, problem, unwritten
     )
+    fitted.source, fitted.later = source, before.later
     if schema.unlabelled:
         fitted.notes.append(f"{count(schema.unlabelled, 'row')} without a target left out")
     for name, n in schema.odd.items():
@@ -410,11 +420,14 @@ def print_schema(source: Source, schema: Schema) -> None:
 
 
 def print_bad_rows(source: Source) -> None:
-    """Say which rows could not be read."""
+    """Say which rows could not be read, or were half-written."""
+    label = "skipped"
     if source.bad:
-        say("skipped", f"{count(source.bad, 'row')} that cannot be read:", wrap=False)
-        for place, why in source.complaints[:5]:
-            say("", f"{place} {why}", wrap=False)
+        say(label, f"{count(source.bad, 'row')} that cannot be read:", wrap=False)
+        label = ""
+    for place, why in source.complaints[:5]:
+        say(label, f"{place} {why}", wrap=False)
+        label = ""
 
 
 def print_data(data: Dataset) -> None:
@@ -578,9 +591,13 @@ def train_command(args: argparse.Namespace) -> int:
         )
     progress = Progress()
     with opened(args, progress) as source:
-        fitted = fitted_from(source, args, task, progress)
-        print_fitted(fitted)
-        print_bad_rows(source)
+        fitted = reported(source, args, task, progress)
+        while fitted.later and not (fitted.interrupted or fitted.problem):
+            # What was begun before is done; now all rows. Until then, that is the model.
+            if args.out is not None:
+                save(fitted.forest, args.out)
+            print()
+            fitted = reported(source, args, task, progress)
     if args.out is not None:
         save(fitted.forest, args.out)
     elif args.checkpoint is None:
@@ -595,6 +612,14 @@ def train_command(args: argparse.Namespace) -> int:
             fitted.problem += f"; {kept_elsewhere(fitted.forest, args.checkpoint)}"
         raise Problem(fitted.problem)
     return 130 if fitted.interrupted else 0
+
+
+def reported(source: Source, args: argparse.Namespace, task: str, progress: Progress) -> Fitted:
+    """Train from a source, and say how it went."""
+    fitted = fitted_from(source, args, task, progress)
+    print_fitted(fitted)
+    print_bad_rows(fitted.source or source)
+    return fitted
 
 
 def fitted_from(source: Source, args: argparse.Namespace, task: str, progress: Progress) -> Fitted:
@@ -1445,7 +1470,8 @@ def add_train(commands: Any) -> None:
         "--resume",
         action="store_true",
         help="go on from the checkpoint, if it is there, to the forest that an undisturbed "
-        "training gives; all other options must be as before",
+        "training gives, with all other options as before; if the log has grown since, finish with "
+        "the rows of then, and after that train anew on all of them",
     )
 
     engine = parser.add_argument_group("engine", "none of these changes the forest, only the speed")

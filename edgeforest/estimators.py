@@ -292,7 +292,8 @@ class BaseForest:
 
         `source` is a path, or what `open_source` takes; `target` the name of the column to learn.
         With `checkpoint`, the forest is written there after every tree, and `resume=True` goes on
-        from it. A tree draws as many rows as its depth can put to use, or as `max_samples` says.
+        from it as `train_source` does. A tree draws as many rows as its depth can put to use, or
+        as `max_samples` says.
 
         >>> from edgeforest import RandomForestClassifier
         >>> temps = [15 + i % 17 for i in range(900)]
@@ -303,11 +304,15 @@ class BaseForest:
         """
         from edgeforest.sources import open_source
         from edgeforest.sources.schema import look
-        from edgeforest.streaming import STREAMS, Streaming
+        from edgeforest.streaming import STREAMS, Begun, Streaming, begun
 
         if self.oob_score or self.tol is not None or self.warm_start:
             raise ValueError("oob_score, tol and warm_start need all rows in memory: use fit")
-        source = open_source(source)
+        given = open_source(source)
+        before = begun(given, checkpoint) if resume and checkpoint is not None else Begun(given)
+        source = before.source
+        if before.note:
+            warnings.warn(before.note, stacklevel=2)
         seed = _seed(self.random_state)
         schema = look(
             source,
@@ -332,17 +337,20 @@ class BaseForest:
             n_jobs=_jobs(self.n_jobs),
             kind=self.kind,
             checkpoint=checkpoint,
-            resume=resume,
+            resume=before.forest is not None if checkpoint is not None else resume,
             **options,
         )
+        stopped = False
         watch = Watch(training, self.verbose, self.callback)
         try:
             for _ in training:
-                if watch.step():
+                stopped = watch.step()
+                if stopped:
                     break
         except KeyboardInterrupt:
             if not len(training.grown):
                 raise
+            stopped = True
             warnings.warn(
                 f"training was interrupted: {len(training.grown)} of {training.planned} trees are "
                 "kept",
@@ -350,6 +358,8 @@ class BaseForest:
             )
         finally:
             watch.close()
+        if before.later and not stopped:  # what was begun before is done; now all rows
+            return self.fit_source(given, target, drop=drop, checkpoint=checkpoint, resume=True)
         self._seed = seed
         self._take(training.forest(), schema.names)
         self._draws = []

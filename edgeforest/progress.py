@@ -1,8 +1,9 @@
-"""Show how a training goes on: to a callback, in a bar of tqdm's, or in lines of text."""
+"""Show how a training goes on: to a callback, in a bar of tqdm's on a terminal, or in lines."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,12 +45,15 @@ class Watch:
         self._lines = False
         self._said = 0
         if verbose:
-            try:
-                from tqdm import tqdm  # type: ignore[import-untyped]
-            except ImportError:
-                self._lines = True
-            else:
-                self._bar = tqdm(total=training.planned, unit="tree")
+            self._lines = True
+            if (
+                sys.stderr is not None and sys.stderr.isatty()
+            ):  # a file would keep every state of a bar
+                with suppress(ImportError):
+                    from tqdm import tqdm  # type: ignore[import-untyped]
+
+                    self._bar = tqdm(total=training.planned, unit="tree")
+                    self._lines = False
 
     def step(self, score: float | None = None) -> bool:
         """Tell how it goes; whether the callback says to stop."""

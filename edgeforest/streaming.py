@@ -17,8 +17,10 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from array import array
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from edgeforest import combine, core_pure, engine, storage
 from edgeforest.core_pure import LEVELS, Budget, Forest, Rng, Spent
 from edgeforest.sources import Source, SourceError, draw, open_source
 from edgeforest.sources.schema import Schema, look
+from edgeforest.tables import count
 
 ROWS = 131072  # rows of a tree whose depth does not say how many it can put to use
 BYTES = 100_000_000  # for the pool, where the budget does not say
@@ -36,6 +39,79 @@ STREAMS = 1 << 20  # random streams of the rows: beyond those of the trees
 _checks: Any = core_pure  # whose stub has only what is public
 
 
+@dataclass
+class Begun:
+    """What there is to go on from: see `begun`."""
+
+    source: Source  # the rows to train on
+    forest: Forest | None = None  # the trees that are there; None if it begins anew
+    state: dict[str, Any] | None = None  # what is noted beside them
+    note: str = ""  # a sentence about the rows, if they are not those of the checkpoint
+    later: int = 0  # rows that have come since, and are not among those to train on
+
+
+def begun(source: Source, checkpoint: str | os.PathLike[str], kind: Any = Forest) -> Begun:
+    """The rows to go on with from a checkpoint, and what is there: a log may have grown since.
+
+    A training that is not over goes on with the rows that it began with, which must still be the
+    first ones. One that is over is begun anew if there are more rows now. If a log is not what it
+    was, such as one that was rotated, training begins anew, too; but with the checkpoint of
+    another log it does not.
+    """
+    path = os.fspath(checkpoint)
+    forest, state = storage.read(path, kind)
+    if forest is None:
+        return Begun(source)
+    before: Any = state.get("log") if isinstance(state, dict) else None
+    if state is None or not _is_extent(before) or type(state.get("done")) is not bool:
+        raise ValueError(
+            f"{path} does not say which rows it was trained on: it is no checkpoint of a source; "
+            "use another path, or remove it to train anew"
+        )
+    found = source.first(before)
+    rows = count(before["rows"], "row")
+    if found is None:
+        if before["place"] != source.origin()["place"] or not before["place"]:
+            raise ValueError(
+                f"{path} was trained on {rows} of {before['name']}, and {source.name} does not "
+                "begin with these; use another path, or remove it to train anew"
+            )
+        return Begun(
+            source,
+            note=f"{source.name} does not begin any more with the {rows} that {path} was trained "
+            f"on: training anew on its {count(len(source), 'row')}",
+        )
+    later = len(source) - len(found)
+    if not later:
+        return Begun(found, forest, state)
+    if state["done"]:
+        return Begun(
+            source,
+            note=f"{source.name} has {count(later, 'row')} more than the {before['rows']:,} that "
+            f"{path} was trained on: training anew on all {len(source):,}",
+        )
+    return Begun(
+        found,
+        forest,
+        state,
+        f"{path} was begun with the first {before['rows']:,} of the {len(source):,} rows of "
+        f"{source.name}: finishing it with these",
+        later,
+    )
+
+
+def _is_extent(value: Any) -> bool:
+    """Whether a value can be what `Source.extent` gives."""
+    return (
+        isinstance(value, dict)
+        and all(isinstance(value.get(name), str) for name in ("name", "place", "crc32"))
+        and all(type(value.get(name, 1)) is int for name in ("rows", "bytes"))
+        and value.get("rows", 0) > 0
+        and isinstance(value.get("parts", []), list)
+        and all(map(_is_extent, value.get("parts", [])))
+    )
+
+
 class Streaming:
     """Training from a source in steps: iterate to advance; `forest()` has the trees that are done.
 
@@ -43,7 +119,9 @@ class Streaming:
     be found by looking. `max_samples` is the number of rows of a tree, or their share. With
     `checkpoint`, the forest is written to that path after every tree: it is a model that can be
     loaded at any time. `resume=True` goes on from there to the forest that an uninterrupted
-    training gives. All other options are those of `train`.
+    training gives: with the rows of then, if the log has grown since. `later` is the number of rows
+    that it does not see for this; one that is over is begun anew if there are more rows. `note` is
+    a sentence about it. All other options are those of `train`.
 
     >>> from edgeforest.sources import Table
     >>> table = Table({"a": list(range(500)), "b": [i > 300 for i in range(500)]})
@@ -82,12 +160,16 @@ class Streaming:
                 raise ValueError(f"{name} is for rows in memory; a source has none")
         self._began = time.monotonic()
         self._before = 0.0  # seconds that were spent before it was resumed
-        self.source = source
+        before = begun(source, checkpoint) if resume and checkpoint is not None else Begun(source)
+        self.source = source = before.source
+        self.note, self.later = before.note, before.later
         self.seed = seed
         self.n_trees = n_trees
         self.max_depth = max_depth
         self.options = options
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self._log = source.extent() if checkpoint is not None else {}
+        self._over = False  # and the checkpoint says so
         self.budget = budget.copy() if isinstance(budget, Budget) else Budget(budget)
         if criterion == "mse":
             task = "regression"
@@ -107,8 +189,8 @@ class Streaming:
         self.grown = self._head(trial)
         self.importance = [0] * len(self.grown.names)
         trial._steps = None  # which holds it, and so its rows
-        if resume:
-            self._resume()
+        if before.state is not None:
+            self._resume(before.state)
         self.budget.spent = self.grown.spent
 
     # ---- Rows
@@ -217,6 +299,11 @@ class Streaming:
         return head
 
     def __iter__(self) -> Iterator[Streaming]:
+        yield from self._run()
+        if self.grown and not self._over:  # the budget was used up
+            self._write(True)
+
+    def _run(self) -> Iterator[Streaming]:
         of_a_pool = self._of_a_pool()
         while len(self.grown) < self.planned:
             first = len(self.grown)
@@ -282,9 +369,15 @@ class Streaming:
         if part > 0:
             parts = [int(v / part * 1_000_000 + 0.5) for v in importance]
             self.importance = [a + b for a, b in zip(self.importance, parts, strict=True)]
+        self._write(len(self.grown) == self.planned)
+
+    def _write(self, over: bool) -> None:
+        self._over = over
         if self.checkpoint is not None:
-            last = len(self.grown) == self.planned
-            storage.write(self._finished(), self.checkpoint, None if last else self._state())
+            state = {"signature": self._signature, "log": self._log, "done": over}
+            if not over:
+                state.update(importance=self.importance, seconds=self._elapsed())
+            storage.write(self._finished(), self.checkpoint, state)
 
     def forest(self) -> Forest:
         """The trees that are done."""
@@ -294,8 +387,7 @@ class Streaming:
 
     def _finished(self) -> Forest:
         if self.importance:
-            total = sum(self.importance) or 1
-            self.grown.importances = [int(v / total * 1_000_000 + 0.5) for v in self.importance]
+            self.grown.importances = _millionths(self.importance)
         self.grown.prepare()
         return self.grown
 
@@ -322,25 +414,33 @@ class Streaming:
         }
         return dict(json.loads(json.dumps(given)))
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            "signature": self._signature,
-            "importance": self.importance,
-            "seconds": self._elapsed(),
-        }
-
-    def _resume(self) -> None:
+    def _resume(self, state: dict[str, Any]) -> None:
         assert self.checkpoint is not None
-        forest, state = storage.read(self.checkpoint, type(self.grown))
-        if forest is None:
-            return
-        if state is None:
-            self.planned = len(forest)  # it was done
-            self.importance = []
-        else:
-            storage.refuse_other(self.checkpoint, state["signature"], self._signature)
-            self.importance = state["importance"]
-            self._before = state["seconds"]
+        forest, _ = storage.read(self.checkpoint, type(self.grown))
+        signature, importance = state.get("signature"), state.get("importance")
+        seconds: Any = state.get("seconds")
+        if not forest or not isinstance(signature, dict):
+            storage.refuse_damaged(self.checkpoint)
+        storage.refuse_other(self.checkpoint, signature, self._signature)
+        self._over = state["done"]
+        if self._over:
+            importance, seconds = None, 0
+        elif not isinstance(importance, list) or not all(type(v) is int for v in importance):
+            storage.refuse_damaged(self.checkpoint)
+        storage.check_state(self.checkpoint, forest, self.grown, self.planned, importance, seconds)
+        most = self._share(0, len(forest)).insertions  # of these trees
+        if most is not None and forest.spent.insertions > most:
+            storage.refuse_damaged(self.checkpoint)
+        if importance and _millionths(importance) != forest.importances:
+            storage.refuse_damaged(self.checkpoint)
+        if self._over:
+            limits = self.budget.insertions, self.budget.seconds, self.budget.bytes
+            if limits == (None, None, None):
+                trees = {"trees": len(forest)}, {"trees": self.planned}
+                storage.refuse_other(self.checkpoint, *trees)
+            self.planned = len(forest)
+        self.importance = importance or []
+        self._before = float(seconds)
         forest.engine = self.grown.engine
         self.grown = forest
 
@@ -350,23 +450,36 @@ def train_source(source: Any, target: str, **options: Any) -> Forest:
 
     `source` is a path, or what else `open_source` takes; `target` names the column to learn.
     `categorical`, `drop` and `task` overrule what is found by looking. `checkpoint` is a file that
-    has the model after every tree, and `resume=True` goes on from it. All other options are those
-    of `train`. If the source fails on the way, or the checkpoint cannot be written, the error has
-    the trees that are done as `forest`.
+    has the model after every tree, and `resume=True` goes on from it; if the log has grown since,
+    the rows of then are learned to the end, and after that all of them: a warning says so. All
+    other options are those of `train`. If the source fails on the way, or the checkpoint cannot be
+    written, the error has the trees that are done as `forest`.
 
     >>> from edgeforest.sources import Table
     >>> table = Table({"a": list(range(500)), "b": [i * 0.5 for i in range(500)]})
     >>> round(train_source(table, "b", n_trees=5).predict([100.0]))
     50
     """
-    training = Streaming(open_source(source), target, **options)
-    try:
-        for _ in training:
-            pass
-    except (SourceError, OSError) as error:
-        error.forest = training.forest() if len(training.grown) else None  # type: ignore[union-attr]
-        raise
-    return training.forest()
+    source = open_source(source)
+    while True:
+        training = Streaming(source, target, **options)
+        if training.note:
+            warnings.warn(training.note, stacklevel=2)
+        try:
+            for _ in training:
+                pass
+        except (SourceError, OSError) as error:
+            done = training.forest() if len(training.grown) else None
+            error.forest = done  # type: ignore[union-attr]
+            raise
+        if not training.later:
+            return training.forest()
+
+
+def _millionths(importance: list[int]) -> list[int]:
+    """The share of each in a million."""
+    total = sum(importance) or 1
+    return [int(v / total * 1_000_000 + 0.5) for v in importance]
 
 
 def _room(part: Any, n: int) -> Any:

@@ -596,6 +596,9 @@ def test_ctrl_c_keeps_the_trees_that_are_done():
 def test_verbose_shows_a_bar_of_tqdm_or_lines(capsys, monkeypatch):
     X, y = IRIS
     RandomForestClassifier(20, verbose=1, budget=1_000_000).fit(X, y)
+    assert "\r" not in capsys.readouterr().err, "a file would keep every state of a bar"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    RandomForestClassifier(20, verbose=1, budget=1_000_000).fit(X, y)
     shown = capsys.readouterr().err
     assert "20/20" in shown
     assert "of 1M insertions" in shown

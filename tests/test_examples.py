@@ -57,8 +57,9 @@ def test_train_from_log_makes_a_model_and_goes_on_from_it(log, tmp_path):
     assert len(forest) == 3
     assert forest.names == ["temp", "light", "window"]
     assert forest.predict([[20.0, 410, "open"], [19.0, 5, "shut"]]) == [1, 0]
+    assert "\r" not in first.stdout
     again = run(log, "--target", "occupied", "--trees", 3, cwd=tmp_path)
-    assert "going on from 3 trees" in again.stdout
+    assert "going on from 3 trees in model.training.json" in again.stdout
 
 
 def test_train_from_log_takes_several_gzipped_files(log, tmp_path):
@@ -165,7 +166,7 @@ def test_live_occupancy_learns_what_the_next_week_is_like(tmp_path, office):
     assert lines[-1] == "stopped after 10,080 readings; 5,040 rows learned in all"
     foreseen = re.search(r"(\d+)% of the last 100 labels foreseen", lines[4])
     assert int(foreseen[1]) >= 85
-    forest = edgeforest.load(tmp_path / "model.json")
+    forest = edgeforest.load(tmp_path / "live.json")
     share, empty = right(forest, office, week)
     assert share > 0.93
     assert share > empty + 0.15
@@ -180,7 +181,7 @@ def test_live_occupancy_is_the_same_for_the_same_seed(tmp_path):
 
 def test_live_occupancy_goes_on_after_kill_9(tmp_path):
     rng = random.Random(1)
-    model = tmp_path / "model.json"
+    model = tmp_path / "live.json"
     rows = 0
     for _ in range(5):
         running = start(*QUICK, "--save-rows", "10", cwd=tmp_path)
@@ -196,7 +197,7 @@ def test_live_occupancy_goes_on_after_kill_9(tmp_path):
     assert rows
     done = live(*QUICK, "--readings", 4000, "--status", 2000, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"going on from {rows:,} rows in model.json\n")
+    assert done.stdout.startswith(f"going on from {rows:,} rows in live.json\n")
     learner = OnlineForest.load(model)
     assert learner.rows == rows + 2000
     assert learner.accuracy > 0.9
@@ -208,11 +209,11 @@ def test_live_occupancy_saves_when_it_is_told_to_stop(tmp_path, name):
     running = start(*QUICK, "--save-rows", "1000000", "--status", "100", cwd=tmp_path)
     for _ in range(3):
         running.stdout.readline()
-    assert not (tmp_path / "model.json").exists()
+    assert not (tmp_path / "live.json").exists()
     running.send_signal(getattr(signal, name))
     said, complaint = running.communicate(timeout=20)
     assert (running.returncode, complaint) == (0, "")
-    rows = OnlineForest.load(tmp_path / "model.json").rows
+    rows = OnlineForest.load(tmp_path / "live.json").rows
     assert rows >= 150
     assert said.splitlines()[-1].endswith(f"; {rows:,} rows learned in all")
 
@@ -253,7 +254,7 @@ def test_live_occupancy_learns_the_latest_readings_when_a_label_is_written(
 
 def started(office, folder, *arguments):
     """The program of the example, in this process."""
-    given = [*QUICK, "--out", str(folder / "model.json"), *arguments]
+    given = [*QUICK, "--out", str(folder / "live.json"), *arguments]
     return office.Program(office.arguments(given))
 
 
@@ -272,7 +273,7 @@ def test_live_occupancy_reads_a_bme280_and_bears_a_loose_wire(fake_bme280):
     complaint = running.communicate(timeout=20)[1]
     assert running.returncode == 0, complaint
     assert "somebody (100%): temperature 2" in line
-    assert OnlineForest.load(fake_bme280 / "model.json").rows in range(1, 6)
+    assert OnlineForest.load(fake_bme280 / "live.json").rows in range(1, 6)
     assert set(complaint.splitlines()) <= {"no reading: [Errno 121] Remote I/O error"}
 
 
@@ -301,7 +302,7 @@ def test_live_occupancy_needs_no_numpy(tmp_path):
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert OnlineForest.load(tmp_path / "model.json").rows == 150
+    assert OnlineForest.load(tmp_path / "live.json").rows == 150
 
 
 def test_live_occupancy_says_what_is_wrong_in_a_sentence(tmp_path, fake_bme280):
@@ -319,7 +320,7 @@ def test_live_occupancy_says_what_is_wrong_in_a_sentence(tmp_path, fake_bme280):
         (("--sensor", "bme280", "--speed", 2), "--speed is for the simulated sensor"),
         ((*QUICK, "--out", "other.json"), "other.json was learned from x0, x1, the sensor gives"),
         ((*QUICK, "--out", "damaged.json"), "damaged.json: this is not an EdgeForest model"),
-        ((*QUICK, "--out", "gone/model.json", "--readings", 50), "No such file or directory"),
+        ((*QUICK, "--out", "gone/live.json", "--readings", 50), "No such file or directory"),
         ((*QUICK, "--reach", 0), "argument --reach: must be 1 or more, got 0"),
     ):
         done = live(*arguments, cwd=tmp_path)

@@ -926,6 +926,7 @@ class Joined(Source):
             self._compare(source)
         self._orders = [[s.names.index(name) for name in self.names] for s in self._sources]
         self._starts = [0, *accumulate(len(source) for source in self._sources)]
+        self._note_bad()
 
     def _compare(self, source: Source) -> None:
         first = self._sources[0].name
@@ -963,7 +964,7 @@ class Joined(Source):
 
     def _note_bad(self) -> None:
         self.bad = sum(source.bad for source in self._sources)
-        if len(self.complaints) < 20 and self.bad:
+        if len(self.complaints) < 20:
             found = [
                 (f"{place} of {source.name}", why)
                 for source in self._sources

@@ -371,7 +371,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         metavar="N",
         help="of a new model: rows that are kept, from which new trees grow (default: 5000)",
     )
-    add("--out", default="model.json", metavar="FILE", help="the model (default: model.json)")
+    add("--out", default="live.json", metavar="FILE", help="the model (default: live.json)")
     add(
         "--every",
         type=positive,

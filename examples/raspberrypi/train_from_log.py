@@ -3,21 +3,25 @@
     python train_from_log.py log.csv --target occupied --minutes 5 --out model.json
 
 The log may be larger than the memory, and of any kind that `edgeforest.sources` reads: CSV (also
-gzipped), JSON lines, InfluxDB's line protocol, SQLite, .npy, Parquet. The model is written after
-every tree, so there is one even if the power fails; started again, the training goes on from there.
+gzipped), JSON lines, InfluxDB's line protocol, SQLite, .npy, Parquet. It may grow meanwhile: what it
+had at first is learned. Every tree is kept in a checkpoint beside the model, so that a power cut
+costs one tree; started again, the training goes on from there. The model itself is replaced when
+all of it is there. Started every night, it learns all rows that the log has by then.
 """
 
 import argparse
+import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 
-from edgeforest import Budget
-from edgeforest.sources import open_source
+from edgeforest import Budget, Forest
+from edgeforest.sources import Source, open_source
 from edgeforest.streaming import Streaming
 
 
-def arguments() -> argparse.Namespace:
+def arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -26,65 +30,86 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--drop", nargs="*", default=[], help="columns to leave out, such as the time"
     )
-    parser.add_argument("--out", default="model.json")
+    parser.add_argument("--out", default="model.json", help="the model (default: model.json)")
+    parser.add_argument(
+        "--checkpoint", help="where the trees are kept meanwhile (default: model.training.json)"
+    )
     parser.add_argument("--trees", type=int, default=50)
     parser.add_argument("--depth", type=int, default=10)
     parser.add_argument("--minutes", type=float, default=10.0, help="the deadline")
     parser.add_argument("--megabytes", type=float, default=64.0, help="of memory for the training")
     parser.add_argument("--max-bad", type=int, default=100, help="rows that may be unreadable")
-    return parser.parse_args()
+    args = parser.parse_args(given)
+    args.checkpoint = args.checkpoint or os.path.splitext(args.out)[0] + ".training.json"
+    return args
 
 
-def main() -> None:
-    args = arguments()
+def main(given: list[str] | None = None) -> None:
+    args = arguments(given)
     began = time.monotonic()
     log = open_source(args.log if len(args.log) > 1 else args.log[0])
     log.max_bad = args.max_bad
     print(f"{len(log):,} rows, {len(log.names)} columns, read in {time.monotonic() - began:.1f} s")
+
+    def stop(*_: object) -> None:  # systemd asks politely before it pulls the plug
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    seconds = max(1.0, 60 * args.minutes - (time.monotonic() - began))
+    later = 1
+    while later:  # a training that was cut short is finished first, with the rows that it had
+        training = begin(log, args, seconds)
+        for _ in watched(training):
+            pass
+        forest = training.forest()
+        forest.save(args.out)
+        later = training.later
+        print(f"{args.out}: {len(forest)} trees from {len(training.source):,} rows")
+    for place, why in training.source.complaints:
+        print(f"skipped: {place} {why}")
+    print(f"predict with it: edgeforest predict {args.out} new.csv")
+    show(forest)
+
+
+def begin(log: Source, args: argparse.Namespace, seconds: float) -> Streaming:
+    """The training of this log, or one that was begun with its first rows and is not over."""
     training = Streaming(
         log,
         args.target,
         drop=args.drop,
         n_trees=args.trees,
         max_depth=args.depth,
-        budget=Budget(
-            seconds=max(1.0, 60 * args.minutes - (time.monotonic() - began)),
-            bytes=int(args.megabytes * 1_000_000),
-        ),
-        checkpoint=args.out,
+        budget=Budget(seconds=seconds, bytes=int(args.megabytes * 1_000_000)),
+        checkpoint=args.checkpoint,
         resume=True,
     )
     for name, why in training.schema.left_out:
         print(f"left out: {name} ({why})")
+    if training.note:
+        print(training.note)
     if len(training.grown):
-        print(f"going on from {len(training.grown)} trees in {args.out}")
+        print(f"going on from {len(training.grown)} trees in {args.checkpoint}")
+    return training
 
-    def stop(*_: object) -> None:  # systemd asks politely before it pulls the plug
-        raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, stop)
+def watched(training: Streaming) -> Iterator[Streaming]:
+    """The steps of a training; on a terminal, a line says how far it is."""
     shown = len(training.grown)
-    try:
-        for step in training:
-            if len(step.grown) > shown:
-                shown = len(step.grown)
-                spent = step.budget.spent
-                print(
-                    f"\r{shown} of {step.planned} trees, {spent.insertions:,} insertions, "
-                    f"{time.monotonic() - began:.0f} s",
-                    end="",
-                    flush=True,
-                )
-    except KeyboardInterrupt:
-        pass
-    print()
-    for place, why in log.complaints:
-        print(f"skipped: {place} {why}")
-    if not len(training.grown):
-        sys.exit("no tree was done before the end; give it more time")
-    forest = training.forest()
-    print(f"{args.out}: {len(forest)} trees; start again to go on, or predict with it:")
-    print(f"    edgeforest predict {args.out} new.csv")
+    for step in training:
+        yield step
+        if len(step.grown) > shown and sys.stdout.isatty():
+            shown = len(step.grown)
+            spent = step.budget.spent
+            print(
+                f"\r{shown} of {step.planned} trees, {spent.insertions:,} insertions, "
+                f"{spent.seconds:.0f} s",
+                end="\n" if shown == step.planned else "",
+                flush=True,
+            )
+
+
+def show(forest: Forest) -> None:
+    """What the forest looks at most."""
     best = sorted(zip(forest.feature_importances, forest.names, strict=True), reverse=True)
     for share, name in best[:5]:
         print(f"    {share:6.1%}  {name}")
@@ -95,3 +120,5 @@ if __name__ == "__main__":
         main()
     except (ValueError, OSError) as error:
         sys.exit(f"train_from_log: {error}")
+    except KeyboardInterrupt:
+        sys.exit("train_from_log: stopped; start it again to go on")
