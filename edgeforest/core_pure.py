@@ -1810,9 +1810,9 @@ class Forest:
             self.right = array("I", self.right)
         self.roots.append(here)
         _tidy()
+        self.threshold.extend(tree.threshold)  # the largest first: a small heap has few large gaps
         self.votes.extend(tree.votes)
         self.feature.extend(tree.feature)
-        self.threshold.extend(tree.threshold)
         for _ in tree.feature:
             self.right.append(0)
         stack = [(0, -1)]

@@ -30,6 +30,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "edgeforest" / "core_pure.py"
 VARIABLE = "EDGEFOREST_MICROPYTHON"
+# MicroPython puts HOME into its heap, as a part of sys.path. PATH is for the script that starts it.
+BOARD_ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath)}
 TIMEOUT = 60
 
 GET_RUNTIMES = "run `make runtimes`"
@@ -94,7 +96,10 @@ def find_browser() -> str | None:
 def run(
     command: list[str], folder: Path | None = None, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder; its output is text, its exit code is for the caller to judge."""
+    """Run a command in a folder; its output is text, its exit code is for the caller to judge.
+
+    `env` is its whole environment, by default that of this process.
+    """
     return subprocess.run(
         command,
         check=False,
@@ -104,19 +109,19 @@ def run(
         stdin=subprocess.DEVNULL,
         timeout=TIMEOUT,
         cwd=folder,
-        env={**os.environ, **(env or {})},
+        env=env,
     )
 
 
 @cache
 def has_board_heap() -> bool:
     """Whether objects cost as much as on a 32-bit board."""
-    micropython = find_micropython()
-    if micropython is None:
+    command = find_micropython()
+    if command is None:
         return False
     code = "import struct; print(struct.calcsize('P'))"
     try:
-        return run([micropython, "-c", code]).stdout.strip() == "4"
+        return run([command, "-c", code]).stdout.strip() == "4"
     except OSError:  # a file that is no program for this machine
         return False
 
@@ -152,12 +157,20 @@ def run_micropython(
     script: str, folder: Path, heap: str = "64k", arguments: Iterable[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run a script in MicroPython with a hard heap; it imports what lies in the folder."""
-    micropython = find_micropython()
-    if micropython is None:
+    (folder / "script.py").write_text(script, encoding="utf-8")
+    return run([*micropython(heap), *arguments], folder, BOARD_ENVIRONMENT)
+
+
+def micropython(heap: str) -> list[str]:
+    """The command that runs `script.py` of the current folder in MicroPython with a hard heap.
+
+    A module (`-m`) is found in the current folder without its name. With `script.py` the whole path
+    would be in the heap, and one block more or less decides how everything after it lies.
+    """
+    command = find_micropython()
+    if command is None:
         pytest.fail(NO_MICROPYTHON)
-    path = folder / "script.py"
-    path.write_text(script, encoding="utf-8")
-    return run([micropython, "-X", f"heapsize={heap}", path.name, *arguments], folder)
+    return [command, "-X", f"heapsize={heap}", "-m", "script"]
 
 
 def run_wasm(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -177,7 +190,8 @@ def run_cpython(
     """Run a script in this very CPython; it imports what lies in the folder."""
     path = folder / "script.py"
     path.write_text(script, encoding="utf-8")
-    return run([sys.executable, path.name, *arguments], folder, {"PYTHONDONTWRITEBYTECODE": "1"})
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    return run([sys.executable, path.name, *arguments], folder, env)
 
 
 def output(done: subprocess.CompletedProcess[str]) -> str:

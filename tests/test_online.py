@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from boards import ONLINE, promised
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runtimes import (
@@ -422,25 +423,6 @@ def test_importances_find_what_matters():
 
 # ---- In real MicroPython
 
-BOARD = """
-import sys
-from core_pure import Budget, Rng
-from online import OnlineForest
-criterion = sys.argv[1]
-rng = Rng(4)
-learner = OnlineForest(["a", "b", "c"], criterion=criterion, n_trees=3, window=60,
-                       max_leaf_nodes=16, max_features=2, budget=Budget(bytes=20000))
-for i in range(500):
-    row = [rng.below(100), rng.below(100), rng.below(100)]
-    label = int(row[0] > 50) + int(row[1] > 30)
-    learner.update(row, label * 1.5 if criterion == "mse" else label)
-text = learner.forest().to_json()
-print(text)
-learner.save("live.json")
-learner = None  # the power fails
-print(OnlineForest.load("live.json").forest().to_json() == text)
-"""
-
 
 @needs_mpy_cross
 @needs_micropython
@@ -450,8 +432,11 @@ def test_a_board_learns_what_cpython_learns(criterion, tmp_path):
     package = CORE.parent
     for name in ("core_pure", "files", "online", "reader", "storage"):
         compile_mpy(package / f"{name}.py", tmp_path / f"{name}.mpy", "-O3")
-    model, same = output(run_micropython(BOARD, tmp_path, "200k", [criterion])).splitlines()
-    assert same == "True"
+    pattern = r"of a regression (\d+) kB" if criterion == "mse" else r"loaded in a heap of (\d+) kB"
+    heap = promised(pattern, "docs/online.md")
+    text = output(run_micropython(ONLINE, tmp_path, f"{heap}k", [criterion, "4", "0"]))
+    model, again = text.splitlines()
+    assert again == model
     rng = Rng(4)
     learner = OnlineForest(
         ["a", "b", "c"],

@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import zlib
 from array import array
 from collections.abc import Callable
@@ -23,11 +22,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from boards import STORAGE as LOG
+from boards import promised, write_log
 from runtimes import (
+    BOARD_ENVIRONMENT,
     CORE,
     ROOT,
     compile_mpy,
-    find_micropython,
+    micropython,
     needs_board_heap,
     needs_micropython,
     needs_mpy_cross,
@@ -615,28 +617,33 @@ else:
 """
 
 
-def kill_and_go_on(command: list[str], folder: Path, figure: Callable[[str], None]) -> None:
+def kill_and_go_on(
+    command: list[str],
+    folder: Path,
+    figure: Callable[[str], None],
+    env: dict[str, str] | None = None,
+) -> None:
     """kill -9 again and again: the file is always a model, and in the end the right one."""
-    began = time.monotonic()
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    usual = time.monotonic() - began
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, env=env)
     chance = random.Random(4)
     kills, seen = 0, set()
+    patience = 0.0  # in seconds: at first none, so that one kill is certain; then ever more
     path = folder / "model.json"
-    for _ in range(150):
-        process = subprocess.Popen([*command, "go on"], cwd=folder, stdout=subprocess.PIPE)
+    while True:
+        process = subprocess.Popen([*command, "go on"], cwd=folder, stdout=subprocess.PIPE, env=env)
         assert process.stdout
         process.stdout.readline()
         try:
-            process.wait(timeout=chance.uniform(0, usual / 3))
+            process.wait(timeout=chance.uniform(0, patience))
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
         code = process.wait()
         process.stdout.close()
+        patience = patience * 1.1 + 0.01
         if path.exists():
             seen.add(len(edgeforest.load(path)))  # refuses what is damaged
-        if code == 0:
+        if code != -signal.SIGKILL:
             break
     figure(f"{kills} kills, {len(seen)} different numbers of trees met on the way")
     assert code == 0
@@ -655,9 +662,7 @@ def test_a_killed_training_goes_on_in_micropython(
     board: Path, host: Path, figure: Callable[[str], None]
 ) -> None:
     (board / "script.py").write_text(KILLED, encoding="utf-8")
-    micropython = find_micropython()
-    assert micropython
-    kill_and_go_on([micropython, "-X", "heapsize=128k", "script.py"], board, figure)
+    kill_and_go_on(micropython("128k"), board, figure, BOARD_ENVIRONMENT)
     output(run_cpython(KILLED, host))
     assert (host / "expected.json").read_bytes() == (board / "model.json").read_bytes()
 
@@ -784,37 +789,13 @@ def test_a_cut_at_every_block_of_a_real_filesystem(
 
 # ---- The same forest on a board
 
-LOG = """
-import gc
-import core_pure as ef
-gc.collect()
-import sys
-import storage
-kind, stop = sys.argv[1:]
-log = storage.Npy(kind + ".npy")
-rows = storage.draw(storage.Rng(1), 800, log.shape[0])
-X = log.columns(rows)
-y = X.pop()
-if kind != "bytes":
-    y = [int(v) for v in y]
-rows = None
-training = storage.Resumable(X, y, "model.json", resume=True, by_column=True, n_trees=5,
-                             max_depth=5, seed=3)
-for step in training:
-    if len(step.grown) == int(stop):
-        break
-else:
-    with open("model.json") as stream:
-        while sys.stdout.write(stream.read(100)):
-            pass
-"""
+SEEDS = ["1", "3"]  # of the data and of the forest
 
 
-def write_log(folder: Path) -> None:
-    rng = np.random.default_rng(1)
-    table = rng.integers(0, 256, (20_000, 7))
-    table[:, 6] = (table[:, 0] > 100) * 1 + (table[:, 1] + table[:, 2] > 250)
-    np.save(folder / "bytes.npy", table.astype("u1"))
+def write_logs(folder: Path) -> None:
+    """One table in four kinds of file."""
+    write_log(folder, 1)
+    table = np.load(folder / "bytes.npy").astype(int)
     np.save(folder / "floats.npy", np.asarray(table / 2, "<f4", order="F"))
     np.save(folder / "doubles.npy", table / 8)
     np.save(folder / "whole.npy", table)
@@ -824,34 +805,26 @@ def write_log(folder: Path) -> None:
 @needs_micropython
 @pytest.mark.parametrize("kind", ["bytes", "floats", "doubles", "whole"])
 def test_a_board_trains_from_npy_as_cpython_does(board: Path, host: Path, kind: str) -> None:
-    write_log(board)
-    write_log(host)
+    write_logs(board)
+    write_logs(host)
     heap = 136 if kind == "bytes" else 256  # in kB: less than the file has
     assert (board / f"{kind}.npy").stat().st_size > heap * 1024
-    model = output(run_micropython(LOG, board, f"{heap}k", [kind, "9"]))
-    assert model == output(run_cpython(LOG, host, [kind, "9"]))
+    arguments = [kind, "9", *SEEDS]
+    model = output(run_micropython(LOG, board, f"{heap}k", arguments))
+    assert model == output(run_cpython(LOG, host, arguments))
     assert len(edgeforest.load(model)) == 5
 
 
 @needs_mpy_cross
 @needs_board_heap
-def test_the_heap_in_the_readme_is_enough(board: Path, figure: Callable[[str], None]) -> None:
-    readme = README.read_text(encoding="utf-8")
-    found = re.search(r"(\d+) kB of heap, and resuming no more", readme)
-    assert found
-    said = int(found[1])
-    write_log(board)
-    model = output(run_micropython(LOG, board, f"{said}k", ["bytes", "9"]))
-    enough = []
-    for heap in range(said - 8, said + 1, 2):
-        (board / "model.json").unlink(missing_ok=True)
-        for stop in "1499":  # in the end it is over, and only read
-            done = run_micropython(LOG, board, f"{heap}k", ["bytes", stop])
-        enough.append(done.returncode == 0)
-        assert done.returncode == 0 or "MemoryError" in done.stderr
-    least = said - 2 * enough[::-1].index(False) + 2 if False in enough else said - 8
-    figure(f"enough from {least} kB on to train and to go on")
-    assert done.stdout == model
+def test_the_heap_in_the_readme_is_enough_to_train_and_to_go_on(board: Path) -> None:
+    heap = promised(r"(\d+) kB of heap, and resuming no more")
+    write_log(board, 1)
+    model = output(run_micropython(LOG, board, f"{heap}k", ["bytes", "9", *SEEDS]))
+    (board / "model.json").unlink()
+    for stop in "1499":  # in the end it is over, and only read
+        text = output(run_micropython(LOG, board, f"{heap}k", ["bytes", stop, *SEEDS]))
+    assert text == model
 
 
 @needs_mpy_cross
@@ -860,11 +833,11 @@ def test_the_files_also_work_in_a_folder_as_mip_installs_them(board: Path, tmp_p
     (tmp_path / "edgeforest").mkdir()
     for file in board.glob("*.mpy"):
         file.rename(tmp_path / "edgeforest" / file.name)
-    write_log(tmp_path)
+    write_log(tmp_path, 1)
     script = LOG.replace("import core_pure", "from edgeforest import core_pure")
     script = script.replace("import storage", "from edgeforest import storage")
     for stop in "29":  # goes on in the second run
-        model = output(run_micropython(script, tmp_path, "256k", ["bytes", stop]))
+        model = output(run_micropython(script, tmp_path, "256k", ["bytes", stop, *SEEDS]))
     assert len(edgeforest.load(model)) == 5
 
 
@@ -872,10 +845,11 @@ def test_the_files_also_work_in_a_folder_as_mip_installs_them(board: Path, tmp_p
 @needs_board_heap
 def test_the_program_in_the_readme_runs(board: Path) -> None:
     (program,) = re.findall(r"```python\n([^`]*import Npy[^`]*)```", README.read_text("utf-8"))
-    write_log(board)
+    heap = promised(r"(\d+) kB of heap, and resuming no more")
+    write_log(board, 1)
     (board / "bytes.npy").rename(board / "log.npy")
     for _ in range(2):  # the second time there is nothing left to do
-        output(run_micropython(program.replace("/sd/", ""), board, "96k"))
+        output(run_micropython(program.replace("/sd/", ""), board, f"{heap}k"))
         assert len(edgeforest.load(board / "model.json")) == 5
 
 

