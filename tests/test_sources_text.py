@@ -773,7 +773,7 @@ def test_a_malformed_file_gives_rows_or_one_sentence(tmp_path, name):
     for kind, options in kinds:
         if large:
             tracemalloc.start()
-        start = time.monotonic()
+        start = time.process_time()  # which other programs do not change
         try:
             with kind(path, **options) as source:
                 assert len(source) > 0
@@ -785,7 +785,7 @@ def test_a_malformed_file_gives_rows_or_one_sentence(tmp_path, name):
             assert "\n" not in sentence
             assert "\0" not in sentence
             assert len(sentence) < 600
-        assert time.monotonic() - start < 10
+        assert time.process_time() - start < 10
         if large:
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
