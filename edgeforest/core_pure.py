@@ -2037,7 +2037,11 @@ def load(source, kind=Forest):
     if text[at + 10 : at + 18] != b"%04x%04x" % (crc >> 16, crc & 65535):
         raise ValueError("the model was altered: its checksum does not fit; copy the file again")
     try:
-        forest = _from_json(json.loads(text), kind)
+        model = json.loads(text)
+        for key in ("range", "roots", "feature", "threshold", "leaf", "votes"):
+            if model[key].encode() not in text:  # a letter is written as an escape
+                raise ValueError
+        forest = _from_json(model, kind)
     except MemoryError:
         raise
     except Exception:

@@ -245,8 +245,8 @@ def _parts(scan, with_state):
             raise ValueError
         if key in ARRAYS:
             values[key] = scan.packed()
-        elif key == STATE and not with_state:
-            scan.pass_value()
+        elif key == STATE and not with_state and core.PIECE < 99:
+            scan.pass_value()  # a board has no room for it
         else:
             value = scan.value()
             if key in SMALL:

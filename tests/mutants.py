@@ -73,6 +73,37 @@ def mutants(text: bytes, seed: int, count: int, mild: bool = False) -> Iterator[
         yield sealed(model)
 
 
+SIGNS = [
+    *(b",", b":", b"{", b"}", b"[", b"]", b'"', b"\\", b"'", b"//", b" ", b"\n", b"\0", b"\xff"),
+    *(b"1", b"-", b"e", b".", b"01", b"null", b"NaN", b"Infinity", b"true", b"=", b"\\u0041"),
+    *(b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\\ud800", b"5:6,", b'"a":1,', b'"training":x,'),
+]
+
+
+def scrambled(text: bytes, seed: int, count: int) -> Iterator[bytes]:
+    """So many copies of a model with other bytes somewhere, mostly where a part begins or ends."""
+    body = text[: text.rindex(b',"crc32"')]
+    marks = [i for i, c in enumerate(body) if c in b',:[]{}"' and i > 33]
+    for i in range(count):
+        rng = random.Random(f"{seed} {i}")
+        copy = bytearray(body)
+        for _ in range(rng.choice([1, 1, 1, 2, 3])):
+            at = min(len(copy) - 1, rng.choice([rng.choice(marks), rng.randrange(34, len(body))]))
+            way = rng.randrange(5)
+            if way == 0:
+                del copy[at : at + rng.choice([1, 1, 2, 5])]
+            elif way == 1:
+                copy[at:at] = rng.choice(SIGNS)
+            elif way == 2:
+                copy[at : at + 1] = rng.choice(SIGNS)
+            elif way == 3:
+                copy[at] ^= 1 << rng.randrange(8)
+            else:
+                copied = rng.randrange(34, len(copy))
+                copy[at:at] = copy[copied : copied + rng.randrange(1, 20)]
+        yield bytes(copy) + b',"crc32":"%08x"}' % zlib.crc32(copy)
+
+
 def _alter_mildly(rng: random.Random, model: dict[str, Any]) -> None:
     """Other numbers and other texts, as many as before."""
     key = rng.choice(["threshold", "threshold", "votes", "votes", "feature", "leaf", "range", ""])
