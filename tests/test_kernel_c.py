@@ -1,7 +1,7 @@
 """The C kernel under the sanitizers of gcc: nothing is read or written beside what it was given.
 
 Once by a driver in C that hands it memory of exactly the size that it asks for, once by Python with
-the cases of test_engines.py and test_online.py.
+the cases of test_engines.py and test_online.py, and with the altered models of test_fuzz.py.
 """
 
 import os
@@ -21,7 +21,9 @@ STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedanti
 COMMON = ["-O1", "-g", "-ffp-contract=off", *STRICT, *SANITIZE]
 CASES = 1000  # of the driver
 EXAMPLES = 6  # of the grid
-GRID = "engines_agree_on_any or same_forest and not either_side and not step and not fortran or stopped or predicted and slices"
+FUZZ = 0.1  # of the altered models and checkpoints
+FILES = ("test_engines.py", "test_online.py", "test_fuzz.py")
+GRID = "engines_agree_on_any or same_forest and not either_side and not step and not fortran or stopped or predicted and slices or altered and not used and not board"
 
 # In CI the test runs, and fails if there is no gcc.
 needs_gcc = needs(
@@ -65,13 +67,15 @@ def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
     for source in (ROOT / "edgeforest").glob("*.py"):
         if source.name != "core_numpy.py":  # the kernel beside the specification is enough
             shutil.copy(source, package)
-    for source in (
-        "conftest.py",
-        "tests/runtimes.py",
-        "tests/test_engines.py",
-        "tests/test_online.py",
-    ):
-        shutil.copy(ROOT / source, tmp_path)
+    for folder in ("export", "edgeforest/sources"):
+        shutil.copytree(ROOT / folder, package / Path(folder).name)
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    for source in (ROOT / "tests").glob("*.py"):
+        if source.name in FILES or not source.name.startswith("test_"):
+            shutil.copy(source, tests)
+    (tmp_path / "firmware").symlink_to(ROOT / "firmware")  # which the helpers read
     compile_c(
         *[option for option in COMMON if option != "-Wpedantic"],  # Python's headers
         *("-DPy_LIMITED_API=0x030B0000", "-D_POSIX_C_SOURCE=200809L", "-fPIC", "-shared"),
@@ -88,6 +92,7 @@ def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
         "PYTHONMALLOC": "malloc",  # so that the sanitizer knows Python's blocks one by one
         "PYTHONDONTWRITEBYTECODE": "1",
         "EDGEFOREST_EXAMPLES": str(EXAMPLES),
+        "EDGEFOREST_FUZZ": str(FUZZ),
     }
     environment.pop("PYTHONPATH", None)
     check = "import edgeforest; print(edgeforest.__file__)"
@@ -97,7 +102,7 @@ def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
     )
     assert Path(where.strip()).parent == package  # not the one that is installed
     done = subprocess.run(
-        [*command, "--rootdir", tmp_path, "-k", GRID, "test_engines.py", "test_online.py"],
+        [*command, "--rootdir", tmp_path, "-k", GRID, *[tests / name for name in FILES]],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
