@@ -15,6 +15,7 @@ True
 from __future__ import annotations
 
 import copyreg
+import math
 import os
 import warnings
 from functools import partial
@@ -22,7 +23,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast, get_args
 
-from edgeforest import core_pure
+from edgeforest import core_pure, names
 from edgeforest.core_pure import Forest, Training
 
 if TYPE_CHECKING:  # names that only the stub has
@@ -218,8 +219,23 @@ def read(
     maker: Any = pick(engine).Training
     jobs = _jobs(n_jobs)
     threads = {"n_jobs": jobs} if maker.engine == "native" else {}
-    training: Training = maker(X, y, **threads, **options)
+    try:
+        training: Training = maker(X, y, **threads, **options)
+    except TypeError as error:
+        if " of target must be a number, got " not in str(error):
+            raise
+        classes = '; criterion="mse" is for numbers, use criterion="gini" to learn classes'
+        raise TypeError(f"{error}{classes}") from None
+    _refuse_texts(training.grown)
     return training
+
+
+def _refuse_texts(forest: Forest, most: float = names.MAX_TEXT) -> None:
+    """A ValueError about a name, label or category that is too long, or that no file can hold."""
+    names.refuse("the name", forest.names, most)
+    names.refuse("the label", forest.classes or (), most)
+    for kinds in forest.categories:
+        names.refuse("the category", kinds or (), most)
 
 
 def train(
@@ -271,6 +287,7 @@ def load(source: str | bytes | bytearray | PathLike[str] | _Readable) -> Forest:
     True
     """
     forest: Forest = core_pure.load(source, pick().Forest)
+    _refuse_texts(forest, math.inf)
     return forest
 
 

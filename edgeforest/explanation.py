@@ -35,10 +35,13 @@ from typing import Any, Protocol, TypeAlias
 
 from edgeforest import core_pure
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, INF, LEAF, MISSING_LEFT, Forest
+from edgeforest.names import cut as shortened
+from edgeforest.names import quoted, short
 from edgeforest.tables import count
 
 WIDTH = 92  # of printed lines
 MOST = 8  # categories or classes that a line lists
+LONGEST = 200  # characters of a name that are shown
 
 
 class Fitted(Protocol):
@@ -132,9 +135,9 @@ class Explanation:
         else:
             agree = sum(path.says == self.prediction for path in self.paths)
             lines = [
-                f"prediction {self.prediction}",
+                f"prediction {line(self.prediction)}",
                 f"votes      {shares_text(self.shares)}",
-                f"trees      {agree} of {trees} say {self.prediction}",
+                f"trees      {agree} of {trees} say {line(self.prediction)}",
             ]
         if not self.conditions:
             return "\n".join([*lines, "", "No tree asks anything: every row gets this answer."])
@@ -249,7 +252,7 @@ def export_text(
             if forest.feature[node] == LEAF:
                 _, shares, says = leaf_of(forest, node)
                 more = f" ({shares_text(shares)})" if shares and show_votes else ""
-                says = f"value: {show(says)}" if shares is None else f"class: {says}{more}"
+                says = f"value: {show(says)}" if shares is None else f"class: {line(says)}{more}"
                 yield f"{indent}|--- {says}"
             elif not whole:
                 yield f"{indent}|--- truncated branch of depth {size_of(forest, node)[0]}"
@@ -330,7 +333,7 @@ def branches(
         name, left = line(forest.names[f]), bool(flags & MISSING_LEFT)
         told = missing and f not in gone  # a missing value gets here
         if flags & EQUAL:
-            kinds = [repr((forest.categories[f] or [])[int(cut) - 1])]
+            kinds = [quoted((forest.categories[f] or [])[int(cut) - 1])]
             kinds += ["missing"] if left and told else []
             yes, no = _is(name, kinds), _is_not(name, kinds)
         else:
@@ -371,12 +374,12 @@ def share(part: float) -> str:
 def shares_text(shares: Mapping[Any, float]) -> str:
     """Classes and their shares, the largest first, without those that have none."""
     some = sorted([(label, part) for label, part in shares.items() if part], key=lambda s: -s[1])
-    return _listed([f"{line(str(label))} {share(part)}" for label, part in some])
+    return _listed([f"{line(label)} {share(part)}" for label, part in some])
 
 
-def line(name: str) -> str:
-    """A name on one line."""
-    return " ".join(name.split())
+def line(name: object) -> str:
+    """A name or a label on one line, as it is shown."""
+    return short(" ".join(shortened(str(name), 4 * LONGEST).split()), LONGEST)
 
 
 def _listed(texts: Sequence[str], last: str = ", ", most: int = MOST) -> str:
@@ -426,7 +429,7 @@ def _value_text(c: Condition) -> str:
     """What the row has, unless the condition says just that."""
     if c.value is None:
         return "" if c.text.endswith(" is missing") else "is missing; "
-    says = number(c.value) if c.categories is None else repr(c.value)
+    says = number(c.value) if c.categories is None else quoted(c.value)
     if c.text.endswith(f" is {says}"):
         return ""
     strange = c.text.endswith(" is missing") or c.value not in (c.categories or [c.value])
@@ -497,9 +500,9 @@ def _conditions(
         if categories is None:
             text = _between(name, low, high, missing, absent, number)
         elif len(categories) + absent <= len(excluded) + (not missing):
-            text = _is(name, [*map(repr, categories), *(["missing"] if absent else [])])
+            text = _is(name, [*map(quoted, categories), *(["missing"] if absent else [])])
         else:
-            text = _is_not(name, [*map(repr, excluded), *([] if missing else ["missing"])])
+            text = _is_not(name, [*map(quoted, excluded), *([] if missing else ["missing"])])
         trees = len({tree for tree, _, _ in those})
         yield Condition(
             name, f, value, low, high, categories, excluded, missing, trees, len(those), text

@@ -5,9 +5,11 @@ what to do about it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+from edgeforest.names import listed, problem, quoted, short
 
 MISSING = frozenset(("", "NA", "N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None", "?"))
 MAX_CATEGORIES = 254  # a code is one byte, and two of its values are taken
@@ -72,15 +74,16 @@ def prepare(
     table: Table,
     target: str,
     *,
-    categorical: Sequence[str] = (),
-    drop: Sequence[str] = (),
+    categorical: Collection[str] = (),
+    drop: Collection[str] = (),
     task: str = "auto",
 ) -> Dataset:
     """Choose the features and the kind of task, and turn the text into values."""
+    known = {name for name in table.names if name}
     for name in (target, *categorical, *drop):
-        if not name or name not in table.names:
+        if name not in known:
             raise TableError(
-                f"{table.source} has no column {name!r}; it has {_names(n for n in table.names if n)}"
+                f"{table.source} has no column {quoted(name)}; it has {listed(filter(None, table.names))}"
             )
     for name in drop:
         if name == target:
@@ -108,6 +111,7 @@ def prepare(
 
     data = Dataset(table.source, [], {}, [], target, y, regression, {}, [], len(labels) - len(kept))
     columns: list[list[Value]] = []
+    categorical, drop = frozenset(categorical), frozenset(drop)
     for place, (name, column) in enumerate(zip(table.names, table.columns, strict=True)):
         if name == target or name in drop:
             continue
@@ -156,14 +160,15 @@ def _feature(
         if 2 * sum(counts[text] for text in words) < present:
             raise TableError(
                 f"column {name!r} holds numbers, but {table.place(column.index(words[0]))} has "
-                f"{words[0]!r}; mend it, or use categorical={name} or drop={name}"
+                f"{quoted(words[0])}; mend it, or use categorical={short(name)} or drop={short(name)}"
             )
     if len(texts) > MAX_CATEGORIES:
         raise TableError(
             f"column {name!r} of {table.source} has {many}, at most {MAX_CATEGORIES} categories "
-            f"can be told apart; leave it out with drop={name}"
+            f"can be told apart; leave it out with drop={short(name)}"
         )
     if words:
+        _refuse_text(table, name, column, texts, f"leave it out with drop={short(name)}")
         return _with_missing({text: text for text in texts}, None), ""
     return _with_missing(_whole_if_all(numbers), None), ""
 
@@ -188,27 +193,52 @@ def _targets(
         if words and 2 * sum(counts[text] for text in words) < len(column):
             raise TableError(
                 f"the target {target!r} holds numbers, but "
-                f"{table.place(column.index(words[0]))} has {words[0]!r}; mend it, or use "
+                f"{table.place(column.index(words[0]))} has {quoted(words[0])}; mend it, or use "
                 "task=classification"
             )
     if task == "regression" and words:
         raise TableError(
             f"the target {target!r} of a regression must be numbers, but "
-            f"{table.place(column.index(words[0]))} has {words[0]!r}; use task=classification"
+            f"{table.place(column.index(words[0]))} has {quoted(words[0])}; use "
+            "task=classification, and not the criterion mse"
         )
     if not words:
         _refuse_infinite(table, target, column, numbers)
     if len(set(numbers.values()) | set(words)) < 2:
         raise TableError(
-            f"the target {target!r} of {table.source} is {column[0]!r} in every row; there is "
+            f"the target {target!r} of {table.source} is {quoted(column[0])} in every row; there is "
             "nothing to learn, give rows that differ"
         )
     if task == "regression":
         return [numbers[text] for text in column], True
+    _refuse_ids(table, target, len(column), len(counts))
     if words:
+        _refuse_text(table, target, column, words, "shorten it, or learn another column")
         return column, False
     labels = _whole_if_all(numbers)
     return [labels[text] for text in column], False
+
+
+def _refuse_ids(table: Table, target: str, rows: int, values: int) -> None:
+    """A class needs rows to be learned from: another one in each row is a name or a number."""
+    if values == rows > MAX_AUTO_CLASSES:
+        raise TableError(
+            f"the target {target!r} of {table.source} has another value in each of "
+            f"{count(rows, 'row')}, as an id has; name a column whose values come again, or use "
+            "task=regression if it is a quantity"
+        )
+
+
+def _refuse_text(
+    table: Table, name: str, column: Sequence[str | None], texts: Sequence[str], remedy: str
+) -> None:
+    """A category or a label that is far too long, or no text, is not one."""
+    for text in texts:
+        if wrong := problem(text):
+            raise TableError(
+                f"{table.place(column.index(text))} has {quoted(text)} in column {name!r}, which "
+                f"{wrong}; {remedy}"
+            )
 
 
 def _sort_out(texts: list[str], decimal_comma: bool) -> tuple[dict[str, float], list[str]]:
@@ -237,7 +267,7 @@ def _refuse_infinite(
     for text, value in numbers.items():
         if not -MAX_NUMBER <= value <= MAX_NUMBER:
             raise TableError(
-                f"{table.place(column.index(text))} has {text} in column {name!r}, numbers must "
+                f"{table.place(column.index(text))} has {short(text)} in column {name!r}, numbers must "
                 "be within 3.4e38; leave a missing value empty"
             )
 
@@ -259,9 +289,3 @@ def reason(error: OSError) -> str:
 def count(n: int, noun: str, nouns: str = "") -> str:
     """A number and its noun, both as a reader expects them: 1 row, 1,200 rows."""
     return f"{n:,} {noun if n == 1 else nouns or noun + 's'}"
-
-
-def _names(names: Iterable[str]) -> str:
-    """A list of names for a sentence, cut where it gets long."""
-    listed = list(names)
-    return ", ".join(listed[:12]) + (f" and {len(listed) - 12} more" if len(listed) > 12 else "")

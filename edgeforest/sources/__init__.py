@@ -23,6 +23,8 @@ from glob import glob
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
+from edgeforest.names import problem as wrong_with
+from edgeforest.names import quoted, visible
 from edgeforest.storage import draw as draw
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 LOOKED = 4096  # rows that are read at once for a checksum
 SUMMED = 1_000_000  # values that a checksum of a file is made of
+MAX_COLUMNS = 1 << 16  # of a source; a forest has at most 16,383 features
 
 
 class SourceError(ValueError):
@@ -260,7 +263,7 @@ def open_source(
             return _joined([open_source(one, **options) for one in several])
         return _open_path(path, options)
     if isinstance(given, (list, tuple)) and given and isinstance(given[0], (str, os.PathLike)):
-        return _joined([open_source(one, **options) for one in given])
+        return _joined([open_source(one, **options) for one in _once(given)])
     if isinstance(given, (list, tuple, dict)) or hasattr(given, "shape"):
         return Table(given, **options)
     if not hasattr(given, "__iter__"):
@@ -274,6 +277,38 @@ def _joined(sources: list[Source]) -> Source:
     from edgeforest.sources.binary import Joined
 
     return sources[0] if len(sources) == 1 else Joined(sources)
+
+
+def _once(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Paths without wildcards; an error if two of them are the same file."""
+    found: list[str] = []
+    for path in map(os.fspath, paths):
+        found += (sorted(glob(path)) if not os.path.exists(path) else []) or [path]
+    seen: dict[tuple[int, int], str] = {}
+    for path in found:
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):  # said when it is read
+            continue
+        other = seen.setdefault((status.st_dev, status.st_ino), path)
+        if other is not path and status.st_ino:
+            again = "" if other == path else f", also as {visible(other)}"
+            raise SourceError(
+                f"{visible(path)} is given twice{again}: its rows would count double; give it once"
+            )
+    return found
+
+
+def check_columns(source: Source) -> None:
+    """A SourceError if columns are too many, or a name is not accepted."""
+    if len(source.names) > MAX_COLUMNS:
+        raise SourceError(
+            f"{source.name} has {len(source.names):,} columns, at most {MAX_COLUMNS:,} can be read; "
+            "choose fewer"
+        )
+    for name in source.names:
+        if wrong := wrong_with(name):
+            raise SourceError(f"the column {quoted(name)} of {source.name} {wrong}; rename it")
 
 
 def _open_path(path: str, options: dict[str, Any]) -> Source:
@@ -300,10 +335,15 @@ def _open_path(path: str, options: dict[str, Any]) -> Source:
     for option in options:
         if option not in (*known, "progress", "max_bad"):
             raise SourceError(
-                f"{path} is read as {kind.__name__}, which has no {option}; leave it out"
+                f"{visible(path)} is read as {kind.__name__}, which has no {option}; leave it out"
             )
     source = kind(path, **asked)
     source.max_bad = options.get("max_bad", source.max_bad)
+    try:
+        check_columns(source)
+    except SourceError:
+        source.close()
+        raise
     return source
 
 
@@ -318,5 +358,5 @@ def _start(path: str) -> bytes:
                     start = gzip.GzipFile(fileobj=stream).read(16)
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or str(error)
-        raise SourceError(f"cannot read {path}: {said.lower()}") from None
+        raise SourceError(f"cannot read {visible(path)}: {said.lower()}") from None
     return start.lstrip()

@@ -27,6 +27,7 @@ import warnings
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -36,6 +37,7 @@ from typing import IO, Any, BinaryIO, TypeAlias
 
 from edgeforest import files
 from edgeforest.core_pure import Rng
+from edgeforest.names import listed, quoted, short, visible
 from edgeforest.sources import Source, SourceError, _kept
 from edgeforest.sources.snapshot import Snapshot
 
@@ -46,6 +48,7 @@ GAP = 4096  # bytes between two rows that are rather read than jumped over
 MAX_HEADER = 1 << 20  # bytes of the header of a .npy file
 MAX_TEXTS = 100_000  # different texts in a column of a packed file: they are kept in memory
 FLOAT32_WHOLE = 1 << 24  # whole numbers up to here are float32 without loss
+MAX_VALUE = 1 << 20  # bytes of a value in a database or of a text in a .npy file
 SQL_ROWS = 500  # rows of one query; some builds allow 999 parameters
 
 
@@ -101,9 +104,10 @@ class _File(Source):
 
     def __init__(self, path: PathType) -> None:
         super().__init__()
-        self.name = self.path = os.fspath(path)
+        self.path = os.fspath(path)
+        self.name = visible(self.path)
         try:
-            found = os.stat(self.name)
+            found = os.stat(self.path)
         except (OSError, ValueError) as error:
             reason = _reason(error) if isinstance(error, OSError) else str(error)
             raise SourceError(f"cannot read {self.name}: {reason}") from None
@@ -295,7 +299,7 @@ class Npy(_File):
         """So many bytes from there."""
         try:
             if self._file is None:
-                self._file = open(self.name, "rb", buffering=0)  # noqa: SIM115
+                self._file = open(self.path, "rb", buffering=0)  # noqa: SIM115
             found = _pread(self._file, at, count)
             while len(found) < count:  # the system may give less at a time
                 more = _pread(self._file, at + len(found), count - len(found))
@@ -408,7 +412,10 @@ class Npy(_File):
                 f"{where or 'it '}holds values of kind {what[:20]!r}; save numbers or text"
             )
         big = order == ">" or (order in "=|" and sys.byteorder == "big")
-        return kind, count * (4 if kind == "U" else 1), big
+        size = count * (4 if kind == "U" else 1)
+        if size > MAX_VALUE:
+            raise self._not_npy(f"{where or 'it '}holds texts of more than {MAX_VALUE >> 20} MB")
+        return kind, size, big
 
 
 def _pread(file: IO[bytes], at: int, count: int) -> bytes:
@@ -466,7 +473,7 @@ class SQLite(Source):
 
     def _name(self, wanted: str) -> None:
         what = "the query" if len(wanted) > 40 else wanted
-        self.name = f"{what} of {self._path}" if what else self._path
+        self.name = visible(f"{what} of {self._path}" if what else self._path)
 
     def __len__(self) -> int:
         return self._n
@@ -486,7 +493,10 @@ class SQLite(Source):
         try:
             yield
         except (sqlite3.Error, sqlite3.Warning) as error:
-            raise SourceError(f"cannot read {self.name}: {error}") from None
+            why = visible(str(error))
+            if "too big" in why:
+                why = f"a value or row has more than {MAX_VALUE >> 20} MB; read other columns"
+            raise SourceError(f"cannot read {self.name}: {why}") from None
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is not None:
@@ -496,7 +506,7 @@ class SQLite(Source):
         except (OSError, ValueError):
             found = None
         if found is None or not stat.S_ISREG(found.st_mode):
-            raise SourceError(f"cannot read {self._path}: there is no such file")
+            raise SourceError(f"cannot read {self.name}: there is no such file")
         self._inode = found.st_dev, found.st_ino
         connection = sqlite3.connect(
             f"{Path(self._path).absolute().as_uri()}?mode=ro",
@@ -505,6 +515,7 @@ class SQLite(Source):
             check_same_thread=False,
         )
         try:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
             connection.execute("PRAGMA temp_store = FILE")
             self._find(connection)
             self._version = self._data_version(connection)
@@ -523,16 +534,18 @@ class SQLite(Source):
         )
         if not self._wanted:
             if len(tables) != 1:
-                there = f"one of {', '.join(tables)}" if tables else "it has none"
+                there = f"one of {listed(tables)}" if tables else "it has none"
                 raise SourceError(
-                    f"{self._path} is a database: give table_or_query, the table to read ({there})"
+                    f"{visible(self._path)} is a database: give table_or_query, the table to read ({there})"
                 )
             self._wanted = next(iter(tables))
             self._name(self._wanted)
         found = next((name for name in tables if name.lower() == self._wanted.lower()), None)
         if found is None and not re.match(r"(?i)(select|with|values)\b", self._wanted):
-            there = ", ".join(tables) or "no tables"
-            raise SourceError(f"{self._path} has no table {self._wanted!r}; it has {there}")
+            there = listed(tables) or "no tables"
+            raise SourceError(
+                f"{visible(self._path)} has no table {quoted(self._wanted)}; it has {there}"
+            )
         self._rowid = ""
         if found is not None:
             self._from = f"main.{_quoted(found)} AS t"
@@ -763,7 +776,8 @@ class Parquet(_File):
             (self.names if arrow_usable(self._arrow, field.type) else self.left_out).append(
                 field.name
             )
-        twice = [name for name in self.names if [field.name for field in fields].count(name) > 1]
+        times = Counter(field.name for field in fields)
+        twice = [name for name in self.names if times[name] > 1]
         if twice:
             raise SourceError(f"{self.name} has more than one column {twice[0]!r}")
         if not len(self) or not self.names:
@@ -791,12 +805,12 @@ class Parquet(_File):
             raise
         except (OSError, ValueError, KeyError, TypeError, NotImplementedError) as error:
             # pyarrow's own errors are among these
-            line = (str(error).splitlines() or [type(error).__name__])[0][:200]
-            raise SourceError(f"cannot read {self.name}: {line}") from None
+            line = (str(error).splitlines() or [type(error).__name__])[0]
+            raise SourceError(f"cannot read {self.name}: {short(line, 200)}") from None
 
     def _open(self) -> Any:
         if self._file is None:
-            self._file = self._parquet.ParquetFile(self.name, memory_map=False)
+            self._file = self._parquet.ParquetFile(self.path, memory_map=False)
         return self._file
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
@@ -1119,7 +1133,7 @@ class Packed(Npy):
 
     def __init__(self, path: PathType) -> None:
         super().__init__(path)
-        side = f"{self.name}.json"
+        side = f"{self.path}.json"
         try:
             with open(side, encoding="utf-8") as file:
                 found = json.load(file)
@@ -1130,15 +1144,17 @@ class Packed(Npy):
                 isinstance(names, list)
                 and isinstance(categories, list)
                 and all(isinstance(name, str) for name in names)
-                and all(texts is None or isinstance(texts, list) for texts in categories)
+                and all(texts is None or _are_texts(texts) for texts in categories)
                 and len(names) == len(categories) == len(self._fields)
             )
         except OSError as error:
-            raise SourceError(f"cannot read {side}: {_reason(error)}") from None
+            raise SourceError(f"cannot read {visible(side)}: {_reason(error)}") from None
         except (ValueError, KeyError, TypeError, RecursionError):
             sound, size = False, None
         if not sound or size != self._size or any(field.text for field in self._fields):
-            raise SourceError(f"{side} does not belong to {self.name}; pack the source again")
+            raise SourceError(
+                f"{visible(side)} does not belong to {self.name}; pack the source again"
+            )
         self.names = names
         self._categories: list[list[Any] | None] = categories
 
@@ -1154,6 +1170,10 @@ class Packed(Npy):
                         f"column {self.names[f]!r} of {self.name} is damaged; pack the source again"
                     ) from None
         return columns
+
+
+def _are_texts(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(text, str | int | float) for text in given)
 
 
 def pack(

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgeforest import tables
-from edgeforest.sources import SourceError, draw
+from edgeforest.names import listed, problem, quoted
+from edgeforest.sources import SourceError, check_columns, draw
 
 if TYPE_CHECKING:
     from edgeforest.core_pure import Rng
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 LOOK = 4096  # rows that tell what the columns are ...
 CELLS = 40_000  # ... or fewer, if there are many columns
+MAX_FEATURES = 16_383  # of a forest
 
 
 @dataclass
@@ -46,8 +48,8 @@ class Schema:
         columns: list[Any] = []
         for f, place in enumerate(self._columns):
             values: Any = block[place]
-            if f in self.categorical:
-                values = self._mapped(values, self._kinds[f], self._known.setdefault(f, {}))
+            if f in self._kinds:  # categorical
+                values = self._mapped(values, self._kinds[f], f)
                 columns.append(values if kept is None else [values[i] for i in kept])
             else:
                 values = self._numbers(values, self.names[f])
@@ -60,7 +62,7 @@ class Schema:
         if self.regression:
             labels = [None if _missing(v) else self._kind(v) for v in _plain_list(values)]
         else:
-            labels = self._mapped(values, self._kind, self._known.setdefault(-1, {}))
+            labels = self._mapped(values, self._kind, -1)
         kept = None
         if None in labels:
             kept = [i for i, label in enumerate(labels) if label is not None]
@@ -68,11 +70,15 @@ class Schema:
             labels = [labels[i] for i in kept]
         return array("d", labels) if self.regression else labels, kept
 
-    def _mapped(self, values: Any, kind: Callable[[Any], Any], known: dict[Any, Any]) -> list[Any]:
-        """Labels or categories of values, None where one is missing; each value is read once."""
+    def _mapped(self, values: Any, kind: Callable[[Any], Any], f: int) -> list[Any]:
+        """Labels (-1) or categories of values, None where one is missing; each is read once."""
         values = _plain_list(values)
+        known = self._known.setdefault(f, {})
         for v in set(values).difference(known):
             if not _missing(v):
+                if isinstance(v, str) and (wrong := problem(v)):
+                    name = quoted(self.target if f < 0 else self.names[f])
+                    raise SourceError(f"the value {quoted(v)} of column {name} {wrong}; replace it")
                 known[v] = kind(v)
         return [known.get(v) for v in values]
 
@@ -108,27 +114,26 @@ def look(
 ) -> Schema:
     """Find out what the columns of a source are, from a random sample of its rows."""
     categorical, drop = list(categorical), list(drop)
+    asked = {target, *categorical, *drop}
+    known = set(source.names)
     for name in (target, *categorical, *drop):
-        if name not in source.names:
+        if name not in known:
             raise SourceError(
-                f"{source.name} has no column {name!r}; it has {', '.join(source.names[:12])}"
+                f"{source.name} has no column {quoted(name)}; it has {listed(source.names)}"
             )
+    refuse_wide(source, drop)
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"task must be auto, classification or regression, got {task!r}")
     count = max(256, min(LOOK, CELLS // len(source.names)))
     rows, block = source.read_kept(draw(rng, count, len(source)))
     _refuse_nothing(source, rows)
     # Columns that are arrays are numbers without a look; but one of them, if there is nothing else.
-    looked = [
-        f
-        for f, name in enumerate(source.names)
-        if not _is_array(block[f]) or name in (target, *categorical, *drop)
-    ]
-    numbers = [f for f in range(len(source.names)) if f not in looked]
+    looked = [f for f, name in enumerate(source.names) if not _is_array(block[f]) or name in asked]
+    numbers = sorted(set(range(len(source.names))).difference(looked))
     looked = sorted([*looked, *numbers[:1]])
     names = [source.names[f] for f in looked]
     texts = [_texts(block[f], source.texts) for f in looked]
-    table = _table(source, rows, names, texts, (target, *categorical, *drop))
+    table = _table(source, rows, names, texts, asked)
     try:
         data = tables.prepare(table, target, categorical=categorical, drop=drop, task=task)
     except tables.TableError as error:
@@ -138,20 +143,32 @@ def look(
     names = [name for name in source.names if name in wanted]
     number = _reader(source.decimal_comma)
     places = [f for f, name in enumerate(names) if name in data.categories]
+    columns = {name: f for f, name in reversed(list(enumerate(source.names)))}
     return Schema(
         target,
         data.regression,
         names,
         places,
         data.left_out,
-        [source.names.index(name) for name in names],
-        source.names.index(target),
+        [columns[name] for name in names],
+        columns[target],
         _label_reader(number, data.y if not data.regression else [0.5]),
         number,
         {f: _label_reader(number, kinds[names[f]]) for f in places},
         _comma=source.decimal_comma,
         looked=len(block[0]),
     )
+
+
+def refuse_wide(source: Source, drop: Iterable[str] = ()) -> None:
+    """A SourceError, before rows are read, if there are too many columns to learn from."""
+    check_columns(source)
+    n = len(source.names) - len(set(drop)) - 1
+    if n > MAX_FEATURES:
+        raise SourceError(
+            f"{source.name} has {n:,} columns to learn from, a forest has at most "
+            f"{MAX_FEATURES:,} features; keep fewer columns"
+        )
 
 
 def whole(source: Source, asked: Iterable[str] = ()) -> tables.Table:

@@ -44,14 +44,14 @@ from operator import le, sub
 from typing import IO, Any, Self
 
 from edgeforest import files
-from edgeforest.sources import Source, SourceError
+from edgeforest.names import MAX_TEXT, visible
+from edgeforest.sources import MAX_COLUMNS, Source, SourceError
 from edgeforest.sources.snapshot import Snapshot
 from edgeforest.tables import MISSING, count, reason
 
 Progress = Callable[[int, int], object]
 
 MAX_RECORD = 1 << 24  # bytes; a longer line is not a table, or a quote is not closed
-MAX_COLUMNS = 1 << 16
 _BLOCK = 1 << 20  # bytes that the index looks at in one go
 _CHUNK = 1 << 18  # bytes that are read in one go where many rows follow each other
 _SPAN = 4096  # bytes from mark to mark of the index, more in large files
@@ -109,7 +109,7 @@ class Lines(Source):
         given: dict[str, Any] = {"comment": comment, "encoding": encoding}
         self._asked = asked, given
         self.path = os.fspath(path)
-        self.name = self.path if self.path.isprintable() else repr(self.path)
+        self.name = visible(self.path)
         self.encoding = encoding
         self.names = ["line"]
         self.max_bad = max_bad
@@ -554,6 +554,13 @@ class Lines(Source):
                 self.skip(row, self.line(row), why)
         return texts
 
+    def _refuse_wide(self, columns: int, remedy: str = "give rows with fewer keys") -> None:
+        if columns > MAX_COLUMNS:
+            raise SourceError(
+                f"{self.name} has more than {MAX_COLUMNS:,} columns, which is the most that can be "
+                f"read; {remedy}"
+            )
+
     def _in_order(self, rows: Sequence[int]) -> Sequence[int]:
         if not isinstance(rows, range | list | tuple):
             rows = [int(row) for row in rows]
@@ -919,11 +926,7 @@ class CSV(Lines):
         if header is None:
             header = self._is_header(rows[0], below)
         self._shift = int(header)
-        if len(rows[0]) > MAX_COLUMNS:
-            raise SourceError(
-                f"{self.name} has {len(rows[0]):,} columns, at most {MAX_COLUMNS:,} can be read; "
-                "give its separator if it was guessed wrong"
-            )
+        self._refuse_wide(len(rows[0]), "give its separator if it was guessed wrong")
         if not len(self):
             raise SourceError(f"{self.name} names columns but has no rows; add some")
         if header:
@@ -1078,6 +1081,7 @@ class JSONLines(Lines):
         for numbers, records in self._batches(rows):
             for row in self._objects(numbers, records):
                 keys.update(dict.fromkeys(row))
+                self._refuse_wide(len(keys))
         if not keys:
             raise SourceError(f"{self.name} has no values; its objects must have keys")
         self.names = list(keys)
@@ -1090,8 +1094,14 @@ class JSONLines(Lines):
                 value = json.loads(text)
                 if isinstance(value, dict):
                     found = _flat(value, {}, "")
+                    if "\\u" in text:  # the only way to write half of a surrogate pair
+                        "".join([*found, *(v for v in found.values() if type(v) is str)]).encode()
             except json.JSONDecodeError as error:
                 why += f" ({error.msg} at character {error.colno})"
+            except UnicodeEncodeError:
+                found, why = None, "has half of a surrogate pair, which is not a character"
+            except _LongName as error:
+                why = str(error)
             except (ValueError, RecursionError):
                 why += " that can be read"
             if found is None:
@@ -1146,6 +1156,7 @@ class LineProtocol(Lines):
             for point in self._points(numbers, records):
                 kinds.add(point[_MEASUREMENT])
                 seen.update(dict.fromkeys(point))
+                self._refuse_wide(len(seen))
         if not seen:
             raise SourceError(f"{self.name} has no points that can be read")
         if len(kinds) < 2:
@@ -1227,14 +1238,14 @@ def _distinct(names: Sequence[str]) -> list[str]:
     """
     taken = set(names)
     used: set[str] = set()
+    numbers: dict[str, int] = {}  # that come next, by name
     found = []
     for place, name in enumerate(names, 1):
         base = name or f"column {place}"
         name = base
-        number = 2
         while name in used or (name != names[place - 1] and name in taken):
-            name = f"{base}.{number}"
-            number += 1
+            numbers[base] = numbers.get(base, 1) + 1
+            name = f"{base}.{numbers[base]}"
         used.add(name)
         found.append(name)
     return found
@@ -1245,11 +1256,17 @@ def _distinct(names: Sequence[str]) -> list[str]:
 _BIG = 1 << 1023
 
 
+class _LongName(ValueError):
+    """A name that is far too long."""
+
+
 def _flat(value: dict[str, Any], flat: dict[str, Any], prefix: str) -> dict[str, Any]:
     """The values of an object and of the objects in it, by dotted names."""
     for key, item in value.items():
         kind = type(item)
         if kind is dict:
+            if len(prefix) + len(key) > MAX_TEXT:  # each key inside would be as long
+                raise _LongName(f"has a name of more than {MAX_TEXT:,} characters")
             _flat(item, flat, f"{prefix}{key}.")
         elif kind is bool:
             flat[prefix + key] = int(item)

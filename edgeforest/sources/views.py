@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from edgeforest.names import listed, quoted
 from edgeforest.sources import Source, SourceError, _kept
 from edgeforest.tables import number
 
@@ -177,8 +178,8 @@ class Dated(_View):
                 self.names.append(name)
             else:
                 raise SourceError(
-                    f"{source.name} has no column {name!r} of dates; it has "
-                    f"{', '.join(source.names[:12])}"
+                    f"{source.name} has no column {quoted(name)} of dates; it has "
+                    f"{listed(source.names)}"
                 )
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
