@@ -29,10 +29,20 @@ from typing import Any, NoReturn, TextIO
 import edgeforest
 from edgeforest import engine as engines
 from edgeforest import files, tables
+from edgeforest.names import joined, listed, quoted, short, visible
 from edgeforest.sources import Source, SourceError, draw, open_source
-from edgeforest.sources.schema import Schema, plain, whole
+from edgeforest.sources.schema import Schema, plain, refuse_wide, whole
 from edgeforest.sources.views import Rest, is_part
-from edgeforest.tables import MAX_NUMBER, Dataset, TableError, Value, count, prepare, reason
+from edgeforest.tables import (
+    MAX_AUTO_CLASSES,
+    MAX_NUMBER,
+    Dataset,
+    TableError,
+    Value,
+    count,
+    prepare,
+    reason,
+)
 
 LEAF = 0xFFFF  # in a forest's `feature`: no split here
 BLOCK = 256  # rows predicted at once, between two looks at Ctrl-C
@@ -44,6 +54,8 @@ SMALL = 4_000_000  # the same, however low the limit is
 WIDTH = 92  # of printed lines
 BAR = 24  # characters of the longest bar
 SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3}
+NO_BREAK = "\xa0"  # a space at which no line is broken
+MANY_CLASSES = 100  # more are rather an id
 
 
 class Problem(Exception):
@@ -63,7 +75,7 @@ class Progress:
     def show(self, text: str) -> None:
         """Replace the line."""
         if self.live:
-            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.write(f"\r\x1b[K{visible(text)}")
             sys.stderr.flush()
 
     def step(self, training: Any) -> None:
@@ -155,7 +167,7 @@ class Score:
         guess = commonest(self.labels) if guess is None else guess
         return (
             f"accuracy {self.found.total() / self.rows:.3f} on {rows}",
-            f"{self.labels[guess] / self.rows:.3f} by always guessing {guess!r}",
+            f"{self.labels[guess] / self.rows:.3f} by always guessing {quoted(guess)}",
         )
 
     def by_class(self) -> str:
@@ -340,13 +352,19 @@ def commonest(labels: Counter[Any]) -> Any:
 # ---- What is printed --------------------------------------------------------------------------
 
 
+def tell(line: str, stream: TextIO | None = None) -> None:
+    """Print a line. All that is not data goes through here: names are the work of others."""
+    print(visible(line), file=stream)
+
+
 def say(label: str, text: str, wrap: bool = True) -> None:
     """Print a line under a heading of its own; long ones are wrapped, but for those with paths."""
+    text = visible(text, keep=NO_BREAK)
     lines = [text]
     if wrap:
         lines = textwrap.wrap(text, WIDTH - 11, break_on_hyphens=False, break_long_words=False)
     for line in lines:
-        print(f"{label:<11}{line}".replace("\xa0", " "))
+        tell(f"{label:<11}{line}".replace(NO_BREAK, " "))
         label = ""
 
 
@@ -367,26 +385,20 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 
-def listed(items: Iterable[Any], most: int) -> str:
-    """Items with commas between them, cut where it gets long."""
-    texts = [str(item) for item in items]
-    more = len(texts) - most
-    return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "")
-
-
 def shares(parts: Iterable[tuple[Any, float]]) -> str:
     """Labels and their shares; a line does not break between the two."""
-    return listed((f"{label}\xa0({part:.0%})" for label, part in parts), 10)
+    return joined([f"{short(label)}{NO_BREAK}({part:.0%})" for label, part in parts], 10)
 
 
 def bars(names: Sequence[str], importances: Sequence[float], most: int) -> list[tuple[int, str]]:
     """The most important features, each with its place and a line of text with a bar."""
     order = sorted(range(len(names)), key=lambda f: (-importances[f], f))[:most]
-    wide = max([len(names[f]) for f in order], default=0)
+    shown = [short(names[f]) for f in order]
+    wide = max(map(len, shown), default=0)
     top = max([importances[f] for f in order], default=0.0) or 1.0
     return [
-        (f, f"{names[f]:<{wide}}  {importances[f]:.3f}  {'#' * round(BAR * importances[f] / top)}")
-        for f in order
+        (f, f"{name:<{wide}}  {importances[f]:.3f}  {'#' * round(BAR * importances[f] / top)}")
+        for f, name in zip(order, shown, strict=True)
     ]
 
 
@@ -397,15 +409,15 @@ def print_columns(source: str, rows: int, names: list[str], kinds: dict[str, str
     if numbers:
         say("", f"{count(len(numbers), 'number')}: {listed(numbers, 30)}")
     if kinds:
-        texts = [f"{name}{text}" for name, text in kinds.items()]
-        say("", f"{len(kinds)} categorical: {listed(texts, 20)}")
+        texts = [f"{short(name)}{text}" for name, text in kinds.items()]
+        say("", f"{len(kinds)} categorical: {joined(texts, 20)}")
 
 
 def print_left_out(columns: Iterable[tuple[str, str]], unlabelled: int) -> None:
     """Say which columns are not used and why, and how many rows have no target."""
     for name, why in columns:
-        hint = f"; --dates {name} makes numbers of them" if "distinct date" in why else ""
-        say("", f"left out: {name} ({why}{hint})")
+        hint = f"; --dates {short(name)} makes numbers of them" if "distinct date" in why else ""
+        say("", f"left out: {short(name)} ({why}{hint})")
     if unlabelled:
         say("", f"left out: {count(unlabelled, 'row')} without a target")
 
@@ -416,7 +428,9 @@ def print_schema(source: Source, schema: Schema) -> None:
     print_columns(source.name, len(source), schema.names, kinds)
     say("", f"found from {count(schema.looked, 'row')} drawn at random")
     print_left_out(schema.left_out, 0)
-    say("target", f"{schema.target}: {'numbers' if schema.regression else 'classes'}")
+    say("target", f"{short(schema.target)}: {'numbers' if schema.regression else 'classes'}")
+    if not schema.regression:
+        print_doubt(schema.target, schema.classes, schema.looked)
 
 
 def print_bad_rows(source: Source) -> None:
@@ -440,7 +454,7 @@ def print_data(data: Dataset) -> None:
         worst = max(data.missing, key=data.missing.__getitem__)
         say(
             "",
-            f"missing: {missing:,} values ({missing / values:.1%}), most in {worst} "
+            f"missing: {missing:,} values ({missing / values:.1%}), most in {short(worst)} "
             f"({data.missing[worst]:,})",
         )
     else:
@@ -450,13 +464,26 @@ def print_data(data: Dataset) -> None:
         y = [float(v) for v in data.y]
         say(
             "target",
-            f"{data.target}: numbers from {number(min(y))} to {number(max(y))}, "
+            f"{short(data.target)}: numbers from {number(min(y))} to {number(max(y))}, "
             f"mean {number(sum(y) / len(y))}",
         )
+        if len(y) > MAX_AUTO_CLASSES and len(set(y)) == len(y) == max(y) - min(y) + 1:
+            say("", f"it numbers the rows: is {quoted(data.target)} the column you meant?")
     else:
         labels = Counter[Any](data.y)
         parts = shares([(label, n / len(data.y)) for label, n in labels.most_common()])
-        say("target", f"{data.target}: {len(labels)} classes, {parts}")
+        say("target", f"{short(data.target)}: {len(labels)} classes, {parts}")
+        print_doubt(data.target, len(labels), len(data.y))
+
+
+def print_doubt(target: str, classes: int, rows: int) -> None:
+    """Say that a target may be none: many classes, or few rows for each."""
+    if classes > MANY_CLASSES or MAX_AUTO_CLASSES < classes > rows // 5:
+        say(
+            "",
+            f"{classes:,} classes, {number(rows / classes)} rows for each: is {quoted(target)} the "
+            "column you meant? If it is a quantity, use --task regression",
+        )
 
 
 def print_fitted(fitted: Fitted) -> None:
@@ -489,7 +516,7 @@ def print_fitted(fitted: Fitted) -> None:
         say(label, "no feature: nothing was split")
         return
     for _, line in bars(forest.names, forest.feature_importances, 5):
-        print(f"{label:<11}{line}".rstrip())
+        tell(f"{label:<11}{line}".rstrip())
         label = ""
 
 
@@ -639,6 +666,9 @@ def fitted_from(source: Source, args: argparse.Namespace, task: str, progress: P
         "n_jobs": args.jobs,
     }
     columns = {"categorical": args.categorical, "drop": args.drop, "task": task}
+    refuse_wide(source, args.drop)
+    for note in source.notes:
+        say("note", note)
     size = OF_A_CELL * len(source) * len(source.names)
     if args.checkpoint or size > max(SMALL, args.bytes or IN_MEMORY):
         return fit_source(
@@ -723,6 +753,8 @@ def for_shell(sentence: str) -> str:
     """A sentence of the library's, for those who give options and not arguments."""
     for pattern, words in (
         (r"\b(categorical|drop|task)=", r"--\1 "),
+        (r"\bnot the criterion\b", "not --criterion"),
+        (r"\bof dates=", "of --dates"),
         (r"\bmax_bad\b", "--max-bad"),
         (r"\btable_or_query\b", "--table"),
         (r"\bgive its (encoding|separator)\b", r"give its --\1"),
@@ -744,7 +776,7 @@ def for_shell(sentence: str) -> str:
 
 def one_line(sentence: str) -> str:
     """A sentence without the line ends of names in it, and not as long as the longest of these."""
-    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in sentence)
+    text = visible(sentence)
     return re.sub(r"(\S{40})\S{200,}", r"\1...", text) if len(text) > 600 else text
 
 
@@ -763,7 +795,7 @@ def predict_command(args: argparse.Namespace) -> int:
                 f"{source.name} has no column {args.target!r}; it has {listed(source.names, 12)}"
             )
         if args.out is None:
-            predict(forest, source, sys.stdout, args.proba, args.target)
+            predict(forest, source, screen_or_pipe(), args.proba, args.target)
             return 0
         with replaced(args.out) as stream:
             rows = predict(forest, source, stream, args.proba, args.target)
@@ -771,9 +803,29 @@ def predict_command(args: argparse.Namespace) -> int:
     return 0
 
 
+class Screen:
+    """The standard output as a stream on which every character is seen and none is obeyed."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(visible(text, keep="\n"))
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
+def screen_or_pipe() -> Any:
+    """The standard output for data: exact, and UTF-8, unless somebody looks at it."""
+    if sys.stdout.isatty():
+        return Screen()
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")
+    return sys.stdout
+
+
 def refuse_absent(forest: Any, source: Source) -> None:
     """Refuse a source that lacks a column of the model's."""
-    absent = [name for name in forest.names if name not in source.names]
+    there = set(source.names)
+    absent = [name for name in forest.names if name not in there]
     if absent:
         raise Problem(
             f"{source.name} has no column {absent[0]!r}, which the model was trained on; it "
@@ -821,14 +873,14 @@ def predict(forest: Any, source: Source, stream: TextIO, proba: bool, target: st
             add_truths(score, source, target, forest, rows, block, answers)
     stream.flush()
     for name, text in unknown.items():
-        note = f"note: {name} has values that the model has not met, such as {text!r}"
-        print(f"{note}; they count as missing", file=sys.stderr)
+        note = f"note: {short(name)} has values that the model has not met, such as {quoted(text)}"
+        tell(f"{note}; they count as missing", sys.stderr)
     for place, why in source.complaints:
-        print(f"no prediction: {place} {why}", file=sys.stderr)
+        tell(f"no prediction: {place} {why}", sys.stderr)
     if score.rows:
-        print("; ".join(score.words(count(score.rows, "row"))), file=sys.stderr)
+        tell("; ".join(score.words(count(score.rows, "row"))), sys.stderr)
     elif target is not None:
-        print(f"no score: column {target!r} holds no values", file=sys.stderr)
+        tell(f"no score: column {quoted(target)} holds no values", sys.stderr)
     return len(source)
 
 
@@ -840,7 +892,8 @@ def read_features(
         number_of(source, name) if kinds is None else category_of(source, kinds, unknown, name)
         for name, kinds in zip(forest.names, forest.categories, strict=True)
     ]
-    places = [source.names.index(name) for name in forest.names]
+    columns_of = {name: f for f, name in reversed(list(enumerate(source.names)))}
+    places = [columns_of[name] for name in forest.names]
     for at in range(0, len(source), BLOCK):
         asked = range(at, min(len(source), at + BLOCK))
         rows, block = source.read_kept(asked)
@@ -884,10 +937,10 @@ def number_of(source: Source, name: str) -> Converter:
         if found is None or not -MAX_NUMBER <= found <= MAX_NUMBER:
             date = isinstance(value, str) and tables.is_date(value)
             raise Problem(
-                f"{source.where(row)} has {value!r} in column {name!r}, which must be a number "
+                f"{source.where(row)} has {quoted(value)} in column {name!r}, which must be a number "
                 "within 3.4e38; "
                 + (
-                    f"give --dates {name}, as for the training"
+                    f"give --dates {short(name)}, as for the training"
                     if date
                     else "mend it, or leave it empty if it is missing"
                 )
@@ -945,7 +998,7 @@ def inspect_command(args: argparse.Namespace) -> int:
     for f, line in lines:
         kinds = forest.categories[f]
         kind = "number" if kinds is None else f"categorical: {listed(kinds, 6)}"
-        print(f"  {line:<{wide}}  {kind}")
+        tell(f"  {line:<{wide}}  {kind}")
     if len(forest.names) > most:
         print(f"  and {len(forest.names) - most:,} more")
     return 0
@@ -959,6 +1012,9 @@ def merge_command(args: argparse.Namespace) -> int:
     forests = [load_model(path) for path in args.models]
     for path, forest in zip(args.models, forests, strict=True):
         say("read", f"{path}: {shape(forest)}", wrap=False)
+    for k, path in enumerate(args.models):
+        if any(os.path.samefile(path, other) for other in args.models[:k]):
+            say("note", f"{path} is given twice, so its trees count double; meant?", wrap=False)
     limits = {"max_trees": args.max_trees}
     try:
         if args.max_bytes is not None:
@@ -1230,6 +1286,24 @@ def amount_or_none(text: str) -> int:
     return 0 if text == "0" else amount(text)
 
 
+def bytes_of(text: str) -> int:
+    """A number of bytes: 64M and 64MB are 64,000,000, 64MiB is 64 * 1024 * 1024."""
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([kmg]?)(i?b)?", text, re.ASCII | re.IGNORECASE)
+    if not match or (match[3] in ("ib", "iB", "Ib", "IB") and not match[2]):
+        try:
+            return amount(text)
+        except argparse.ArgumentTypeError:
+            raise argparse.ArgumentTypeError(
+                f"must be a size such as 64MB, 1.5GB or 512kB, got {text!r}"
+            ) from None
+    letter, unit = match[2].lower(), (match[3] or "").lower()
+    each = Decimal(1024 if unit == "ib" else 1000) ** ("kmg".index(letter) + 1 if letter else 0)
+    value = Decimal(match[1]) * each
+    if value != int(value) or value < 1:
+        raise argparse.ArgumentTypeError(f"must be whole bytes, at least 1, got {text!r}")
+    return int(value)
+
+
 def seconds(text: str) -> float:
     """A number above zero with an optional suffix."""
     value = quantity(text)
@@ -1454,9 +1528,10 @@ def add_train(commands: Any) -> None:
     )
     budget.add_argument(
         "--bytes",
-        type=amount,
+        type=bytes_of,
         metavar="B",
-        help="train within B bytes of memory; where not all rows fit, samples of them are read "
+        help="train within B bytes of memory, such as 64MB (M and MB are a million, MiB is 1024 * "
+        "1024); where not all rows fit, samples of them are read "
         "(default 100M for rows)",
     )
 
@@ -1616,7 +1691,7 @@ def add_merge(commands: Any) -> None:
     )
     limits.add_argument("--max-trees", type=amount, metavar="N", help="at most N trees")
     limits.add_argument(
-        "--max-bytes", type=amount, metavar="N", help="a file of at most N bytes, such as 64k"
+        "--max-bytes", type=bytes_of, metavar="N", help="a file of at most N bytes, such as 64kB"
     )
 
 

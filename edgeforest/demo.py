@@ -15,6 +15,7 @@ from edgeforest.cli import (
     print_fitted,
     replaced,
     save,
+    tell,
 )
 from edgeforest.sources import open_source
 from edgeforest.sources.schema import whole
@@ -147,9 +148,9 @@ def run(out_dir: str, rows: int, budget: int) -> int:
         mark = "" if truth == predictions[place] else "  <- wrong"
         print(line([*held_out[place], predictions[place], truth], widths) + mark)
     print("\nNext:")
-    print(f"  edgeforest inspect {model}")
-    print(f"  edgeforest train {log} --target activity --budget 1M")
-    print(f"  edgeforest predict {model} {log} --target activity --proba")
+    tell(f"  edgeforest inspect {model}")
+    tell(f"  edgeforest train {log} --target activity --budget 1M")
+    tell(f"  edgeforest predict {model} {log} --target activity --proba")
     return 130 if fitted.interrupted else 0
 
 

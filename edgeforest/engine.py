@@ -15,7 +15,6 @@ True
 from __future__ import annotations
 
 import copyreg
-import math
 import os
 import warnings
 from functools import partial
@@ -230,7 +229,7 @@ def read(
     return training
 
 
-def _refuse_texts(forest: Forest, most: float = names.MAX_TEXT) -> None:
+def _refuse_texts(forest: Forest, most: int = names.MAX_TEXT) -> None:
     """A ValueError about a name, label or category that is too long, or that no file can hold."""
     names.refuse("the name", forest.names, most)
     names.refuse("the label", forest.classes or (), most)
@@ -287,7 +286,7 @@ def load(source: str | bytes | bytearray | PathLike[str] | _Readable) -> Forest:
     True
     """
     forest: Forest = core_pure.load(source, pick().Forest)
-    _refuse_texts(forest, math.inf)
+    _refuse_texts(forest, names.MAX_LOADED)
     return forest
 
 

@@ -14,9 +14,10 @@ through `visible` first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MAX_TEXT = 1000  # characters of a name, a label or a category
+MAX_LOADED = 1 << 16  # the same in a model, which may be of an older release
 SHOWN = 60  # characters of one that are shown
 
 
@@ -48,12 +49,16 @@ def listed(items: Iterable[object], most: int = 12) -> str:
     >>> listed(["a", "b", "c"], most=2)
     'a, b and 1 more'
     """
-    texts = [short(item) for item in items]
+    return joined([short(item) for item in items], most)
+
+
+def joined(texts: Sequence[str], most: int) -> str:
+    """Texts with commas between them; cut where it gets long."""
     more = len(texts) - most
     return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def problem(text: str, most: float = MAX_TEXT) -> str:
+def problem(text: str, most: int = MAX_TEXT) -> str:
     """What is wrong with a name, a label or a category; nothing if it is accepted."""
     if len(text) > most:
         return f"has {len(text):,} characters, at most {most:,} are accepted"
@@ -64,7 +69,7 @@ def problem(text: str, most: float = MAX_TEXT) -> str:
     return ""
 
 
-def refuse(what: str, texts: Iterable[object], most: float = MAX_TEXT) -> None:
+def refuse(what: str, texts: Iterable[object], most: int = MAX_TEXT) -> None:
     """A ValueError about the first of these names, labels or categories that is not accepted."""
     for text in texts:
         if isinstance(text, str) and (wrong := problem(text, most)):

@@ -54,6 +54,7 @@ class Source:
     names: list[str]  # of the columns
     texts = False
     decimal_comma = False  # 1,5 is a number (`texts` only)
+    notes: Sequence[str] = ()  # what may not be meant as it was said
     unnamed: Collection[str] = ()  # columns that the header does not name, such as R's row names
 
     def __len__(self) -> int:
@@ -282,7 +283,7 @@ def _joined(sources: list[Source]) -> Source:
 def _once(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
     """Paths without wildcards; an error if two of them are the same file."""
     found: list[str] = []
-    for path in map(os.fspath, paths):
+    for path in [os.fspath(path) for path in paths]:
         found += (sorted(glob(path)) if not os.path.exists(path) else []) or [path]
     seen: dict[tuple[int, int], str] = {}
     for path in found:

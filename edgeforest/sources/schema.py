@@ -40,6 +40,7 @@ class Schema:
     _known: dict[int, dict[Any, Any]] = field(default_factory=dict, repr=False)
     _comma: bool = False  # 1,5 is a number
     looked: int = 0  # rows that told all this
+    classes: int = 0  # that were seen among them
     unlabelled: int = 0  # rows that were left out because their target is missing
 
     def columns(self, block: Sequence[Sequence[Any]]) -> tuple[list[Any], Any]:
@@ -157,6 +158,7 @@ def look(
         {f: _label_reader(number, kinds[names[f]]) for f in places},
         _comma=source.decimal_comma,
         looked=len(block[0]),
+        classes=0 if data.regression else len(set(data.y)),
     )
 
 

@@ -18,9 +18,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from edgeforest.names import listed, quoted
+from edgeforest.names import listed, quoted, short
 from edgeforest.sources import Source, SourceError, _kept
 from edgeforest.tables import number
+
+LOOK = 200  # rows that tell whether a column of dates holds numbers
+YEAR = 365 * 86400
+MAX_SECONDS = 253402300799  # the end of the year 9999
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PARTS: dict[str, Callable[[datetime], float]] = {
@@ -181,6 +185,26 @@ class Dated(_View):
                     f"{source.name} has no column {quoted(name)} of dates; it has "
                     f"{listed(source.names)}"
                 )
+        self._look()
+
+    def _look(self) -> None:
+        """Refuse columns whose first rows are numbers that no date has; note the other numbers."""
+        rows = range(min(LOOK, len(self.source)))
+        columns = self.source.read_kept(rows)[1] if len(rows) else []
+        notes = []
+        for place in sorted({place for place, _, form in self._places if form is None}):
+            found = [_as_number(v) for v in columns[place] if v is not None and v == v]
+            numbers = [x for x in found if x is not None]
+            if not numbers or len(numbers) < len(found):
+                continue
+            name = quoted(self.source.names[place])
+            if max(map(abs, numbers)) < YEAR or min(map(abs, numbers)) > MAX_SECONDS:
+                raise SourceError(
+                    f"column {name} of dates= holds numbers such as {short(numbers[0])}, which are "
+                    "no dates: seconds since 1970 would be between 1971 and 9999; leave it out"
+                )
+            notes.append(f"the numbers of column {name} are taken as seconds since 1970 (UTC)")
+        self.notes = notes
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
         """The values of these rows, by column."""
@@ -259,6 +283,17 @@ def _date(value: Any, form: str | None) -> datetime:
                 raise
             value = seconds
     return _EPOCH + timedelta(seconds=float(value))
+
+
+def _as_number(value: Any) -> float | None:
+    """The number that stands for a date, None if it is written as one."""
+    if not isinstance(value, str):
+        return float(value)
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return number(value)
+    return None
 
 
 def _zoned(date: datetime) -> datetime:
