@@ -261,6 +261,7 @@ def fit_source(
     schema = training.schema
     progress.clear()
     print_schema(source, schema)
+    print_notes(source)
     if before.note:
         say("rows", before.note, wrap=False)
     if going_on:
@@ -431,6 +432,12 @@ def print_schema(source: Source, schema: Schema) -> None:
     say("target", f"{short(schema.target)}: {'numbers' if schema.regression else 'classes'}")
     if not schema.regression:
         print_doubt(schema.target, schema.classes, schema.looked)
+
+
+def print_notes(source: Source) -> None:
+    """Say what may not be meant as it was said."""
+    for note in source.notes:
+        say("note", note)
 
 
 def print_bad_rows(source: Source) -> None:
@@ -667,8 +674,6 @@ def fitted_from(source: Source, args: argparse.Namespace, task: str, progress: P
     }
     columns = {"categorical": args.categorical, "drop": args.drop, "task": task}
     refuse_wide(source, args.drop)
-    for note in source.notes:
-        say("note", note)
     size = OF_A_CELL * len(source) * len(source.names)
     if args.checkpoint or size > max(SMALL, args.bytes or IN_MEMORY):
         return fit_source(
@@ -691,6 +696,7 @@ def fitted_from(source: Source, args: argparse.Namespace, task: str, progress: P
         )
     progress.clear()
     print_data(data)
+    print_notes(source)
     sys.stdout.flush()
     return fit(data, criterion=args.criterion or ("mse" if data.regression else "gini"), **common)
 

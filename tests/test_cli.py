@@ -1717,7 +1717,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(
         ("merge a.json --out c.json --weights 1,nan", "got '1,nan'"),
         ("merge a.json --out c.json --weights 1;2", "got '1;2'"),
         ("merge a.json --out c.json --max-trees 0", "--max-trees must be a whole number of at"),
-        ("merge a.json --out c.json --max-bytes ten", "--max-bytes must be a number"),
+        ("merge a.json --out c.json --max-bytes ten", "--max-bytes must be a size such as 64MB"),
         ("export model.json", "out"),
         ("export model.json m.h --rows int8", "'int8'"),
         ("export model.json m.json --shrink --levels 0", "--levels must be a whole number from 1"),

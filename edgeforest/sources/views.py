@@ -22,7 +22,7 @@ from edgeforest.names import listed, quoted, short
 from edgeforest.sources import Source, SourceError, _kept
 from edgeforest.tables import number
 
-LOOK = 200  # rows that tell whether a column of dates holds numbers
+LOOK = 100  # rows that tell whether a column of dates holds numbers
 YEAR = 365 * 86400
 MAX_SECONDS = 253402300799  # the end of the year 9999
 
@@ -185,15 +185,14 @@ class Dated(_View):
                     f"{source.name} has no column {quoted(name)} of dates; it has "
                     f"{listed(source.names)}"
                 )
-        self._look()
+        self._looked = False
 
-    def _look(self) -> None:
+    def _look(self, columns: Sequence[Sequence[Any]]) -> None:
         """Refuse columns whose first rows are numbers that no date has; note the other numbers."""
-        rows = range(min(LOOK, len(self.source)))
-        columns = self.source.read_kept(rows)[1] if len(rows) else []
+        self._looked = True
         notes = []
         for place in sorted({place for place, _, form in self._places if form is None}):
-            found = [_as_number(v) for v in columns[place] if v is not None and v == v]
+            found = [_as_number(v) for v in columns[place][:LOOK] if v is not None and v == v]
             numbers = [x for x in found if x is not None]
             if not numbers or len(numbers) < len(found):
                 continue
@@ -209,6 +208,8 @@ class Dated(_View):
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
         """The values of these rows, by column."""
         rows, columns = self._read(rows)
+        if not self._looked and len(rows) >= min(LOOK, len(self)):
+            self._look(columns)
         bad: dict[int, str] = {}
         found = {
             (place, form): self._dates(place, form, columns[place], bad)
