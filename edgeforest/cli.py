@@ -488,8 +488,8 @@ def print_doubt(target: str, classes: int, rows: int) -> None:
     if classes > MANY_CLASSES or MAX_AUTO_CLASSES < classes > rows // 5:
         say(
             "",
-            f"{classes:,} classes, {number(rows / classes)} rows for each: is {quoted(target)} the "
-            "column you meant? If it is a quantity, use --task regression",
+            f"{classes:,} classes, about {number(rows / classes)} rows for each: is {quoted(target)} "
+            "the column you meant?",
         )
 
 

@@ -24,6 +24,7 @@ from edgeforest import engine as engines
 from edgeforest.combine import keep, merge
 from edgeforest.core_pure import LEAF, MASK, Budget, Forest, Rng, Spent
 from edgeforest.inputs import Array
+from edgeforest.names import short
 from edgeforest.progress import Progress, Watch
 
 if TYPE_CHECKING:
@@ -1298,7 +1299,7 @@ def _other_names(expected: list[str], got: list[str]) -> str:
         ("Feature names seen at fit time, yet now missing", sorted(set(expected) - set(got))),
     ):
         if names:
-            said += f"{what}:\n" + "".join(f"- {name}\n" for name in names[:5])
+            said += f"{what}:\n" + "".join(f"- {short(name, 200)}\n" for name in names[:5])
             said += "- ...\n" if len(names) > 5 else ""
     if set(got) == set(expected):
         said += "Feature names must be in the same order as they were in fit.\n"

@@ -211,7 +211,7 @@ def _targets(
         )
     if task == "regression":
         return [numbers[text] for text in column], True
-    _refuse_ids(table, target, len(column), len(counts))
+    _refuse_ids(table, target, len(column), len(counts), bool(words))
     if words:
         _refuse_text(table, target, column, words, "shorten it, or learn another column")
         return column, False
@@ -219,13 +219,13 @@ def _targets(
     return [labels[text] for text in column], False
 
 
-def _refuse_ids(table: Table, target: str, rows: int, values: int) -> None:
+def _refuse_ids(table: Table, target: str, rows: int, values: int, words: bool) -> None:
     """A class needs rows to be learned from: another one in each row is a name or a number."""
     if values == rows > MAX_AUTO_CLASSES:
         raise TableError(
             f"the target {target!r} of {table.source} has another value in each of "
-            f"{count(rows, 'row')}, as an id has; name a column whose values come again, or use "
-            "task=regression if it is a quantity"
+            f"{count(rows, 'row')}, as an id has; name a column whose values come again"
+            + ("" if words else ", or use task=regression if it is a quantity")
         )
 
 

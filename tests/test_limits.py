@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import edgeforest
-from edgeforest import names
+from edgeforest import cli, names
 from edgeforest.sources import MAX_COLUMNS, SourceError, open_source, text
 from edgeforest.sources.schema import MAX_FEATURES, look
 
@@ -289,3 +289,138 @@ def test_words_of_names():
     assert names.quoted("x" * 61) == repr("x" * 57 + "...")
     assert names.quoted(3) == "3"
     assert names.listed("abc", 2) == "a, b and 1 more"
+
+
+# ---- What is meant, and what cannot be
+
+
+def log_of(folder, rows=300):
+    lines = [
+        f"u{i},{i},{i * 7 % 30}.5,{1_700_000_000 + 60 * i},m{i % 150},{'on' if i % 2 else 'off'}\n"
+        for i in range(rows)
+    ]
+    return put(folder, "id,row,temp,time,many,y\n" + "".join(lines))
+
+
+def told(capsys, *arguments, code=0):
+    assert cli.main([str(argument) for argument in arguments]) == code
+    out, err = capsys.readouterr()
+    return " ".join((out + err).split())
+
+
+def test_numbers_are_learned_with_mse_and_classes_are_not(tmp_path, capsys):
+    path = log_of(tmp_path)
+    words = "must be numbers, but line 2 of"
+    remedy = "use --task classification, and not --criterion mse"
+    for more in ([], ["--checkpoint", tmp_path / "model.json"]):
+        said = told(capsys, "train", path, "--target", "y", "--criterion", "mse", *more, code=2)
+        assert words in said
+        assert remedy in said
+    sentence = refused(lambda: edgeforest.train_source(path, "y", criterion="mse"))
+    assert "use task=classification, and not the criterion mse" in sentence
+    for engine in ENGINES:
+        labels = [1.0, 2.0, "on", 3.0] * 9
+        sentence = refused(
+            lambda e=engine, y=labels: edgeforest.train([[1]] * 36, y, criterion="mse", engine=e),
+            TypeError,
+        )
+        assert sentence == (
+            "row 2 of target must be a number, got 'on'; criterion=\"mse\" is for numbers, use "
+            'criterion="gini" to learn classes'
+        )
+
+
+def test_a_target_with_another_value_in_each_row(tmp_path, capsys):
+    path = log_of(tmp_path)
+    for more in ([], ["--checkpoint", tmp_path / "model.json"]):
+        said = told(capsys, "train", path, "--target", "id", *more, code=2)
+        assert "the target 'id' of" in said
+        assert "has another value in each of" in said
+    said = told(capsys, "train", path, "--target", "row", "--task", "classification", code=2)
+    assert "or use --task regression if it is a quantity" in said
+    assert "as an id has" in refused(lambda: edgeforest.train_source(path, "id"))
+    said = told(capsys, "train", path, "--target", "row", "--trees", 1)
+    assert "it numbers the rows: is 'row' the column you meant?" in said
+    assert "you meant" not in told(capsys, "train", path, "--target", "temp", "--trees", 1)
+    few = put(tmp_path, "x,y\n" + "".join(f"{i},c{i}\n" for i in range(20)), "few.csv")
+    assert "c19" in edgeforest.train_source(few, "y", n_trees=1).classes, "a toy may be one"
+
+
+def test_a_target_with_hundreds_of_classes_is_doubted(tmp_path, capsys):
+    path = log_of(tmp_path)
+    for more in ([], ["--checkpoint", tmp_path / "model.json"]):
+        said = told(capsys, "train", path, "--target", "many", "--trees", 1, *more)
+        assert "rows for each: is 'many' the column you meant?" in said
+        assert "you meant" not in told(capsys, "train", path, "--target", "y", "--trees", 1)
+
+
+def test_dates_that_are_numbers(tmp_path, capsys):
+    path = log_of(tmp_path)
+    said = told(capsys, "train", path, "--target", "y", "--dates", "temp", code=2)
+    assert "column 'temp' of --dates holds numbers such as 0.5, which are no dates" in said
+    for more in ([], ["--checkpoint", tmp_path / "model.json"]):
+        said = told(
+            capsys, "train", path, "--target", "y", "--dates", "time,time.hour", "--trees", 1, *more
+        )
+        assert "note the numbers of column 'time' are taken as seconds since 1970 (UTC)" in said
+    late = put(tmp_path, "t,y\n" + "".join(f"{17 * 10**11 + i},{i % 2}\n" for i in range(60)), "l")
+    assert "which are no dates" in refused(
+        lambda: edgeforest.open_source(late, dates=["t"]).read(range(60)), SourceError
+    )
+    said = told(capsys, "train", path, "--target", "y", "--trees", 1)
+    assert "seconds since" not in said
+
+
+def test_a_file_given_twice(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log_of(tmp_path)
+    other = log_of(tmp_path).rename(tmp_path / "other.csv")
+    log_of(tmp_path)
+    os.symlink("log.csv", "link.csv")
+    for pair in (
+        ("log.csv", "log.csv"),
+        ("log.csv", "./log.csv"),
+        ("l*.csv",),
+        ("l?g.csv", "link.csv"),
+    ):
+        said = told(capsys, "train", *pair, "--target", "y", code=2)
+        assert "given twice" in said
+        assert "its rows would count double; give it once" in said
+    assert "given twice" in refused(lambda: open_source(["log.csv", "log.csv"]), SourceError)
+    assert "600 rows" in told(capsys, "train", "log.csv", other, "--target", "y", "--trees", 1)
+    told(capsys, "train", "log.csv", "--target", "y", "--trees", 1, "--out", "model.json")
+    said = told(capsys, "merge", "model.json", "./model.json", "--out", "both.json")
+    assert "./model.json is given twice, so its trees count double; meant?" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("64MB", 64_000_000),
+        ("64M", 64_000_000),
+        ("64m", 64_000_000),
+        ("64mb", 64_000_000),
+        ("64 MB", 64_000_000),
+        ("64MiB", 64 << 20),
+        ("64mib", 64 << 20),
+        ("1.5GB", 1_500_000_000),
+        ("0.5GiB", 1 << 29),
+        ("512kB", 512_000),
+        ("512KB", 512_000),
+        ("512KiB", 512 << 10),
+        ("123", 123),
+        ("123B", 123),
+        ("5e6", 5_000_000),
+    ],
+)
+def test_sizes(text, size):
+    assert cli.bytes_of(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "MB", "64TB", "64XB", "-1", "0", "0.3kiB", "1,5GB", "12iB", "1.5", "∞"]
+)
+def test_what_is_no_size(tmp_path, capsys, text):
+    said = told(capsys, "train", "x.csv", "--target", "y", f"--bytes={text}", code=2)
+    assert "--bytes must be" in said
+    assert repr(text) in said

@@ -261,7 +261,7 @@ def open_source(
         path = os.fspath(given)
         several = sorted(glob(path)) if not os.path.exists(path) else []
         if several:
-            return _joined([open_source(one, **options) for one in several])
+            return _joined([open_source(one, **options) for one in _once(several)])
         return _open_path(path, options)
     if isinstance(given, (list, tuple)) and given and isinstance(given[0], (str, os.PathLike)):
         return _joined([open_source(one, **options) for one in _once(given)])
@@ -291,12 +291,13 @@ def _once(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
             status = os.stat(path)
         except (OSError, ValueError):  # said when it is read
             continue
-        other = seen.setdefault((status.st_dev, status.st_ino), path)
-        if other is not path and status.st_ino:
-            again = "" if other == path else f", also as {visible(other)}"
+        file = status.st_dev, status.st_ino
+        if file in seen and status.st_ino:
+            again = "" if seen[file] == path else f", also as {visible(seen[file])}"
             raise SourceError(
                 f"{visible(path)} is given twice{again}: its rows would count double; give it once"
             )
+        seen[file] = path
     return found
 
 
