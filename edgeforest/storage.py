@@ -43,6 +43,7 @@ except ImportError:
 Forest = core.Forest
 Rng = core.Rng
 INF = core.INF
+ROWS = ("rows", "X", "y")  # what a signature says of them
 
 BLOCK = 512  # bytes that are read at once, if a row is not longer: flash and cards give no less
 # Numbers in the file, and as which they are kept. Training makes float32 of every number.
@@ -312,9 +313,12 @@ def train(X, y, checkpoint, resume=False, **options):
 
     The file is a model at any time. `resume=True` goes on from it, if it is there, to the forest
     that an uninterrupted training gives: the one of `core_pure.train` with the same options. A
-    forest that is complete is given back as it is: remove the file to train anew.
+    forest that is complete is given back as it is. If the rows are others than those of the file,
+    training begins anew, and a printed line says so.
     """
     training = Resumable(X, y, checkpoint, resume, **options)
+    if training.note:
+        print(training.note)
     for _ in training:
         pass
     return training.forest()
@@ -324,7 +328,8 @@ class Resumable:
     """Training in steps, as `core_pure.Training`, that writes every tree to a file.
 
     Trees grow one after the other. Iterate to advance by one round; each gives the `Training`.
-    `forest()` ends it; the file then still has the trees that were complete.
+    `forest()` ends it; the file then still has the trees that were complete. If it begins anew
+    because the rows are others than those of the file, `note` is a sentence about it.
 
     >>> rows = [[i % 7, i % 3] for i in range(60)]
     >>> labels = [row[0] > 2 for row in rows]
@@ -346,6 +351,7 @@ class Resumable:
         self._budget = training.budget.copy()
         self._next = 0  # tree to be grown: of those planned, some may get no share
         self._done = None
+        self.note = ""
         self._same = _signature(training, y, options)
         if found is not None:
             self._resume(found, state)
@@ -382,7 +388,8 @@ class Resumable:
                     self._write()
                 yield training
         if self._done is None:
-            write(self.forest(), self.path)
+            # In one order: a dict of MicroPython has none.
+            write(self.forest(), self.path, {"done": sorted(self._same.items())})
 
     def _write(self):
         training = self.training
@@ -401,7 +408,13 @@ class Resumable:
         training = self.training
         grown = training.grown
         refuse_other(self.path, _head(found), _head(grown))
-        if state is None:  # it was over
+        before = self._same if state is None else _before(state)
+        if "X" in before and any(before.get(k) != self._same.get(k) for k in ROWS):
+            # Those of before are gone, so there is no going on with them.
+            self.note = f"{self.path} was trained on other rows: training anew on these"
+            return
+        refuse_other(self.path, before, self._same)
+        if state is None or "done" in state:  # it was over
             if self._budget.insertions is self._budget.seconds is self._budget.bytes is None:
                 refuse_other(self.path, {"n_trees": len(found)}, {"n_trees": self.planned})
             check_state(self.path, found, grown, self.planned)
@@ -420,10 +433,6 @@ class Resumable:
     def _noted(self, found, state):
         """The importance and the seconds that a checkpoint has noted; refused if they cannot be."""
         path, grown, share = self.path, self.training.grown, self._budget.insertions
-        before = state.get("signature") if isinstance(state, dict) else None
-        if not isinstance(before, dict):
-            refuse_damaged(path)
-        refuse_other(path, before, self._same)
         following, ms = state.get("next"), state.get("milliseconds")
         if type(following) is not int or not 0 < following <= self.planned or type(ms) is not int:
             refuse_damaged(path)
@@ -438,6 +447,14 @@ class Resumable:
         if share is not None and found.spent.insertions > share * following // self.planned:
             refuse_damaged(path)
         return importance, ms / 1000
+
+
+def _before(state):
+    """The signature that a checkpoint has noted; nothing if there is none."""
+    try:
+        return dict(state.get("signature") or state["done"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
 
 
 def _head(forest, votes=False):

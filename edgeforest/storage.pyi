@@ -55,6 +55,7 @@ class Resumable:
     path: str
     training: Training
     planned: int
+    note: str
     def __init__(
         self,
         X: _Values,
