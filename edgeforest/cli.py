@@ -30,6 +30,7 @@ import edgeforest
 from edgeforest import engine as engines
 from edgeforest import files, tables
 from edgeforest.names import joined, listed, quoted, short, visible
+from edgeforest.sampling import rest_of
 from edgeforest.sources import Source, SourceError, draw, open_source
 from edgeforest.sources.schema import Schema, plain, refuse_wide, whole
 from edgeforest.sources.views import Rest, is_part
@@ -49,6 +50,7 @@ BLOCK = 256  # rows predicted at once, between two looks at Ctrl-C
 HOLD_OUT = 1 << 21  # the random stream that draws held-out rows; trees have streams from 1 on
 HELD_OUT = 20_000  # rows at most of a source that is too large for memory
 OF_A_CELL = 100  # bytes that a cell takes in memory while it is made ready
+SECONDS_OF_A_CELL = 4e-6  # that this takes, on a small computer
 IN_MEMORY = 100_000_000  # bytes of a table that is read whole, where no limit is given
 SMALL = 4_000_000  # the same, however low the limit is
 WIDTH = 92  # of printed lines
@@ -624,14 +626,15 @@ def train_command(args: argparse.Namespace) -> int:
             f"--criterion {args.criterion} is for {task}, got --task {args.task}; leave one out"
         )
     progress = Progress()
+    budget = edgeforest.Budget(args.budget, args.seconds, args.bytes)  # its clock begins here
     with opened(args, progress) as source:
-        fitted = reported(source, args, task, progress)
+        fitted = reported(source, args, task, progress, budget)
         while fitted.later and not (fitted.interrupted or fitted.problem):
             # What was begun before is done; now all rows. Until then, that is the model.
             if args.out is not None:
                 save(fitted.forest, args.out)
             print()
-            fitted = reported(source, args, task, progress)
+            fitted = reported(source, args, task, progress, budget.copy())
     if args.out is not None:
         save(fitted.forest, args.out)
     elif args.checkpoint is None:
@@ -648,15 +651,27 @@ def train_command(args: argparse.Namespace) -> int:
     return 130 if fitted.interrupted else 0
 
 
-def reported(source: Source, args: argparse.Namespace, task: str, progress: Progress) -> Fitted:
+def reported(
+    source: Source,
+    args: argparse.Namespace,
+    task: str,
+    progress: Progress,
+    budget: edgeforest.Budget,
+) -> Fitted:
     """Train from a source, and say how it went."""
-    fitted = fitted_from(source, args, task, progress)
+    fitted = fitted_from(source, args, task, progress, budget)
     print_fitted(fitted)
     print_bad_rows(fitted.source or source)
     return fitted
 
 
-def fitted_from(source: Source, args: argparse.Namespace, task: str, progress: Progress) -> Fitted:
+def fitted_from(
+    source: Source,
+    args: argparse.Namespace,
+    task: str,
+    progress: Progress,
+    budget: edgeforest.Budget,
+) -> Fitted:
     """Train from a source: in memory if it is small, else from where it is."""
     common = {
         "test_share": args.test_share,
@@ -668,14 +683,15 @@ def fitted_from(source: Source, args: argparse.Namespace, task: str, progress: P
         "max_depth": args.max_depth,
         "min_samples_leaf": args.min_samples_leaf,
         "class_weight": args.class_weight,
-        "budget": edgeforest.Budget(args.budget, args.seconds, args.bytes),
+        "budget": rest_of(budget),  # opening took time, too
         "engine": args.engine,
         "n_jobs": args.jobs,
     }
     columns = {"categorical": args.categorical, "drop": args.drop, "task": task}
     refuse_wide(source, args.drop)
-    size = OF_A_CELL * len(source) * len(source.names)
-    if args.checkpoint or size > max(SMALL, args.bytes or IN_MEMORY):
+    cells = len(source) * len(source.names)
+    slow = args.seconds is not None and cells * SECONDS_OF_A_CELL > args.seconds / 8
+    if args.checkpoint or slow or OF_A_CELL * cells > max(SMALL, args.bytes or IN_MEMORY):
         return fit_source(
             source,
             args.target,
@@ -698,6 +714,7 @@ def fitted_from(source: Source, args: argparse.Namespace, task: str, progress: P
     print_data(data)
     print_notes(source)
     sys.stdout.flush()
+    common["budget"] = rest_of(budget)
     return fit(data, criterion=args.criterion or ("mse" if data.regression else "gini"), **common)
 
 
@@ -1311,11 +1328,11 @@ def bytes_of(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """A number above zero with an optional suffix."""
-    value = quantity(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"must be above 0, got {text!r}")
-    return float(value)
+    """A number of at least 0.001 with an optional suffix."""
+    value = float(quantity(text))
+    if value < 0.001:
+        raise argparse.ArgumentTypeError(f"must be at least 0.001, got {text!r}")
+    return value
 
 
 def quantity(text: str) -> Decimal:
@@ -1530,7 +1547,11 @@ def add_train(commands: Any) -> None:
         "--budget", type=amount, metavar="N", help="at most N histogram insertions, such as 2M"
     )
     budget.add_argument(
-        "--seconds", type=seconds, metavar="S", help="at most S seconds of training"
+        "--seconds",
+        type=seconds,
+        metavar="S",
+        help="at most S seconds for opening the log and training; rows that cannot be read in half of "
+        "them are left out at random (an index of a text file is made whole, if it has none)",
     )
     budget.add_argument(
         "--bytes",

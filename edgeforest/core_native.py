@@ -300,7 +300,7 @@ class Training(core_pure.Training):
             return -1
         nodes = len(self.grown.feature)
         one = self.working_bytes(nodes, 1) - self.working_bytes(nodes)
-        return max(1, (room - self.working_bytes(nodes)) // one)
+        return max(1, min(MASK, (room - self.working_bytes(nodes)) // one))
 
     # ---- Growing
 

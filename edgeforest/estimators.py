@@ -309,6 +309,8 @@ class BaseForest:
 
         if self.oob_score or self.tol is not None or self.warm_start:
             raise ValueError("oob_score, tol and warm_start need all rows in memory: use fit")
+        budget = self.budget if isinstance(self.budget, Budget) else Budget(self.budget)
+        budget = budget.copy()  # its clock begins here
         given = open_source(source)
         before = begun(given, checkpoint) if resume and checkpoint is not None else Begun(given)
         source = before.source
@@ -332,7 +334,7 @@ class BaseForest:
             target,
             schema=schema,
             n_trees=self.n_estimators,
-            budget=self.budget,
+            budget=sampling.rest_of(budget),
             seed=seed,
             engine=self.engine,
             n_jobs=_jobs(self.n_jobs),

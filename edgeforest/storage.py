@@ -36,7 +36,7 @@ except ImportError:  # a board, where each is a file of its own
     import reader
 
 try:
-    from edgeforest.engine import train_steps
+    from edgeforest.engine import read as train_steps  # all rows: resuming has to find the same
 except ImportError:
     train_steps = core.train_steps
 
@@ -349,6 +349,7 @@ class Resumable:
         training = self.training = train_steps(X, y, **options)
         self.planned = training.planned
         self._budget = training.budget.copy()
+        self._read = training.budget.tick()  # seconds that reading took
         self._next = 0  # tree to be grown: of those planned, some may get no share
         self._done = None
         self.note = ""
@@ -377,7 +378,8 @@ class Resumable:
             if insertions is not None:
                 budget.insertions = insertions * (i + 1) // planned - insertions * i // planned
             if seconds is not None:
-                budget.seconds = budget.until = seconds * (i + 1) / planned
+                share = (seconds - self._read) * (i + 1) / planned
+                budget.seconds = budget.until = self._read + share
             self._next += 1
             if i and (budget.insertions == 0 or budget.late() or not training._has_room(3)):
                 continue

@@ -19,22 +19,24 @@ import os
 import time
 import warnings
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeforest import combine, core_pure, engine, storage
+from edgeforest import combine, core_pure, engine, sampling, storage
 from edgeforest.core_pure import LEVELS, Budget, Forest, Rng, Spent
 from edgeforest.sources import Source, SourceError, draw, open_source
-from edgeforest.sources.schema import Schema, look
+from edgeforest.sources.schema import LOOK, Schema, look
 from edgeforest.tables import count
 
 ROWS = 131072  # rows of a tree whose depth does not say how many it can put to use
 BYTES = 100_000_000  # for the pool, where the budget does not say
+READING = 0.4  # of the time at most is for reading the source, and some more for its codes
+PER_SECOND = 200_000  # rows that a second is enough for, at most
 POOLS = 4  # times that rows are read, at most: reading is slow
 READ = 2048  # rows at once: text takes many times the room of its numbers
-SLICES = 8  # passes over the source, if reading may have to stop: each one is a fair sample
+FIRST = 1024  # of so many rows one is read first, if the time is short: each pass is a fair sample
 STREAMS = 1 << 20  # random streams of the rows: beyond those of the trees
 _checks: Any = core_pure  # whose stub has only what is public
 
@@ -174,7 +176,13 @@ class Streaming:
         if criterion == "mse":
             task = "regression"
         self.schema = schema or look(
-            source, target, Rng(seed, STREAMS), categorical=categorical, drop=drop, task=task
+            source,
+            target,
+            Rng(seed, STREAMS),
+            categorical=categorical,
+            drop=drop,
+            task=task,
+            most=512 if self.budget.seconds is not None and self.budget.seconds < 9 else LOOK,
         )
         self.criterion = criterion or ("mse" if self.schema.regression else "gini")
         self._signature = self._sign(target, max_samples)
@@ -183,12 +191,16 @@ class Streaming:
         self.rows = min(self.pool, self._rows_of_a_tree(max_samples))
         if self.pool < len(source):
             self.pool = min(self.pool, self.rows * n_trees)
+            if self.budget.seconds is not None:  # drawing more would take too long
+                self.pool = min(self.pool, max(256, int(PER_SECOND * self.budget.seconds)))
+                self.rows = min(self.rows, self.pool)
         self._pool: tuple[int, Any] = 0, self._read(0)
-        trial = self._training(0, n_trees, self.budget)
+        trial = self._trial()
         self.planned: int = trial.planned
         self.grown = self._head(trial)
         self.importance = [0] * len(self.grown.names)
-        trial._steps = None  # which holds it, and so its rows
+        if self._begun is None:
+            trial._steps = None  # which holds it, and so its rows
         if before.state is not None:
             self._resume(before.state)
         self.budget.spent = self.grown.spent
@@ -222,7 +234,8 @@ class Streaming:
                 f"{given} bytes hold too few rows of {m} features; give a budget of at least "
                 f"{(fixed + 256 * of_a_row) * 8 // 7 + 1} bytes"
             )
-        return rows
+        # If the time turns out to be short, some of the rows are copied.
+        return rows if self.budget.seconds is None else max(256, rows // 2)
 
     def _of_a_pool(self) -> int:
         """How many trees draw from one pool: as many as it has rows for, but few pools are enough."""
@@ -234,11 +247,10 @@ class Streaming:
         """Features by column and labels of a pool, read some rows at a time."""
         n = len(self.source)
         chosen = draw(Rng(self.seed, STREAMS + 1 + pool), self.pool, n)
-        slices = 1 if self.budget.seconds is None else SLICES
         columns: list[Any] = []
         done = 0
-        for first in range(slices):
-            rows = chosen[first::slices]
+        for rows in [chosen] if self.budget.seconds is None else _passes(chosen):
+            before = self._elapsed()
             for at in range(0, len(rows), self.read):
                 some, labels = self.schema.columns(self.source.read(rows[at : at + self.read]))
                 some.append(labels)
@@ -247,7 +259,8 @@ class Streaming:
                 for column, part in zip(columns, some, strict=True):
                     column[done : done + len(labels)] = part
                 done += len(labels)
-            if self._hurried():
+            # The next pass has as many rows as all before it, and may take twice as long as this.
+            if self._hurried(2 * (self._elapsed() - before)):
                 break  # train with what was read
         for column in columns:
             del column[done:]
@@ -260,6 +273,44 @@ class Streaming:
 
     # ---- Trees
 
+    def _trial(self) -> Any:
+        """A training of the first pool; with fewer of its rows if there is no time for their codes."""
+        self._begun = None  # a training that waits for its first step
+        seconds = self.budget.seconds
+        if seconds is None:
+            return self._training(0, self.n_trees, self.budget)
+        columns, labels = self._pool[1]
+
+        def make(rows: Any, budget: Budget) -> tuple[Any]:
+            pool = columns, labels
+            if rows is not None:
+                pool = (
+                    [sampling.take(column, rows) for column in columns],
+                    sampling.take(labels, rows),
+                )
+            self._pool = 0, pool
+            return (self._training(0, self.n_trees, sampling.rest_of(budget)),)
+
+        left = Budget(
+            self.budget.insertions, max(0.001, seconds - self._elapsed()), self.budget.bytes
+        )
+        (self._begun,) = sampling.within(len(labels), left, self.seed, make)
+        self.rows = min(self.rows, self._begun.n)
+        return self._begun
+
+    def _going_on(self, first: int, last: int) -> Any:
+        """The training of these trees: the first one was made to see what it takes."""
+        share = self._share(first, last)
+        training, self._begun = self._begun, None
+        if first or training is None:
+            return self._training(first, last - first, share)
+        budget = training.budget
+        training.planned = last
+        budget.insertions = budget.ceiling = share.insertions
+        assert share.seconds is not None
+        budget.seconds = budget.until = budget.tick() + share.seconds
+        return training
+
     def _training(self, first: int, n_trees: int, budget: Budget) -> Any:
         columns, labels = self._pool[1]
         options = dict(self.options)
@@ -268,7 +319,7 @@ class Streaming:
             budget = Budget(
                 budget.insertions, budget.seconds, max(1, budget.bytes - self._bytes(len(labels)))
             )
-        training = engine.train_steps(
+        training = engine.read(
             columns,
             labels,
             by_column=True,
@@ -312,7 +363,9 @@ class Streaming:
             if first and self._late():
                 return
             self.source.check()
-            if self._pool[0] != pool and not self._hurried():
+            if self._hurried():
+                last = self.planned  # no time for other rows
+            elif self._pool[0] != pool:
                 self._pool = pool, None  # before the next one is read
                 self._pool = pool, self._read(pool)
             yield from self._grow(first, last)
@@ -321,7 +374,7 @@ class Streaming:
 
     def _grow(self, first: int, last: int) -> Iterator[Streaming]:
         """Grow some trees of the pool in hand."""
-        training = self._training(first, last - first, self._share(first, last))
+        training = self._going_on(first, last)
         spent = training.budget.spent
         if first % self._of_a_pool():  # what was read to begin with is not counted twice
             spent.rows_read = 0
@@ -350,9 +403,10 @@ class Streaming:
     def _elapsed(self) -> float:
         return self._before + time.monotonic() - self._began
 
-    def _hurried(self) -> bool:
-        """Whether the time that is left is better spent on trees than on reading."""
-        return self.budget.seconds is not None and 2 * self._elapsed() > self.budget.seconds
+    def _hurried(self, more: float = 0.0) -> bool:
+        """Whether reading for some seconds more takes time that trees need."""
+        limit = self.budget.seconds
+        return limit is not None and self._elapsed() + more > READING * limit
 
     def _late(self) -> bool:
         return self.budget.seconds is not None and self._elapsed() >= self.budget.seconds
@@ -460,7 +514,12 @@ def train_source(source: Any, target: str, **options: Any) -> Forest:
     >>> round(train_source(table, "b", n_trees=5).predict([100.0]))
     50
     """
+    budget = options.get("budget")
+    if isinstance(budget, Budget):
+        budget = budget.copy()  # its clock begins here
     source = open_source(source)
+    if isinstance(budget, Budget):
+        options["budget"] = sampling.rest_of(budget)
     while True:
         training = Streaming(source, target, **options)
         if training.note:
@@ -480,6 +539,19 @@ def _millionths(importance: list[int]) -> list[int]:
     """The share of each in a million."""
     total = sum(importance) or 1
     return [int(v / total * 1_000_000 + 0.5) for v in importance]
+
+
+def _passes(rows: Sequence[int]) -> Iterator[Sequence[int]]:
+    """All of the rows in some passes, each as evenly spread as the others, and as long as all before.
+
+    >>> [list(part) for part in _passes(range(2050))][:3]
+    [[0, 1024, 2048], [512, 1536], [256, 768, 1280, 1792]]
+    """
+    yield rows[::FIRST]
+    step = FIRST
+    while step > 1:
+        yield rows[step // 2 :: step]
+        step //= 2
 
 
 def _room(part: Any, n: int) -> Any:

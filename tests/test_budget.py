@@ -223,3 +223,23 @@ def test_too_few_bytes_are_refused_before_anything_is_read():
     y = [int(v > 1) for v in VALUES]
     with pytest.raises(ValueError, match=r"needs at least \d+ bytes .* the budget is 1000"):
         train_steps(ROWS, y, budget=Budget(bytes=1000), categorical=[4])
+
+
+@on_every_engine
+@pytest.mark.parametrize("limit", [1 << 62, 1 << 70, 10**40])
+def test_limits_beyond_all_reason_are_no_limits(limit):
+    y = [int(v > 1) for v in VALUES]
+    options = {"categorical": [4], "n_trees": 2, "max_depth": 3}
+    free = train(ROWS, y, **options)
+    rich = train(ROWS, y, budget=Budget(limit, 1e200, limit), **options)
+    assert rich.feature == free.feature
+    assert rich.spent.insertions == free.spent.insertions
+
+
+@pytest.mark.parametrize("unit", ["insertions", "seconds", "bytes"])
+@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), float("-inf"), 1e-9])
+def test_a_limit_that_is_none_is_refused_in_a_sentence(unit, wrong):
+    with pytest.raises(
+        (TypeError, ValueError), match=rf"^budget in {unit} must be .*; leave it out"
+    ):
+        Budget(**{unit: wrong})

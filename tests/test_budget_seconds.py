@@ -5,11 +5,24 @@ Time is made here: a clock that goes on when a value is read, or when it is look
 
 import random
 from array import array
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from edgeforest import Budget, RandomForestClassifier, core_pure, sampling, train, train_steps
+from edgeforest import (
+    Budget,
+    RandomForestClassifier,
+    core_pure,
+    sampling,
+    streaming,
+    train,
+    train_source,
+    train_steps,
+)
+from edgeforest.engine import pick
+from edgeforest.sources import Table
+from edgeforest.storage import Resumable
 
 on_every_engine = pytest.mark.usefixtures("engine")
 
@@ -192,8 +205,6 @@ def test_numpy_asks_the_clock_in_the_middle_of_a_round(clock, splitter):
 @on_every_engine
 def test_a_training_that_cannot_sample_refuses_in_a_sentence(clock, engine):
     rows, labels, _ = slow_rows(500, clock)
-    from edgeforest.engine import pick
-
     with pytest.raises(ValueError, match="the time was up while rows were read; give more seconds"):
         pick(engine).Training(rows, labels, categorical=[2], budget=Budget(seconds=0.2))
 
@@ -263,3 +274,78 @@ def test_an_estimator_reads_half_of_the_time_at_most(clock):
     assert clock.time - began <= 5
     assert forest.spent_.seconds <= 5
     assert forest.predict([[1, 0.5]])[0] in (False, True)
+
+
+# ---- Sources
+
+
+class SlowSource(Table):
+    """A table each of whose rows takes some time to read."""
+
+    def __init__(self, n, clock, per_row):
+        rng = random.Random(1)
+        values = [rng.random() for _ in range(n)]
+        super().__init__({"a": list(range(n)), "b": values, "y": [v > 0.4 for v in values]})
+        self.clock, self.per_row = clock, per_row
+        self.asked = set()
+
+    def read(self, rows):
+        self.clock.time += self.per_row * len(rows)
+        self.asked.update(rows)
+        return super().read(rows)
+
+
+@pytest.fixture
+def slow_source(clock, monkeypatch):
+    monkeypatch.setattr(streaming, "time", SimpleNamespace(monotonic=clock.now))
+    return SlowSource(30_000, clock, 0.001)
+
+
+@on_every_engine
+@pytest.mark.parametrize("seconds", [4.0, 12.0])
+def test_a_source_is_read_for_half_of_the_time_at_most(clock, slow_source, seconds):
+    began = clock.time
+    forest = train_source(slow_source, "y", budget=Budget(seconds=seconds), n_trees=3)
+    assert 0.1 * seconds < clock.time - began <= 0.5 * seconds
+    assert len(forest) == 3
+    read = slow_source.asked
+    for tenth in range(10):
+        part = [i for i in read if i * 10 // 30_000 == tenth]
+        assert len(part) > len(read) / 20
+
+
+@on_every_engine
+def test_codes_of_a_source_have_their_part_of_the_time(clock, slow_source, monkeypatch, engine):
+    slow_source.per_row = 1e-5  # but turning its values into codes takes long
+    maker = pick(engine).Training
+    init = maker.__init__
+
+    def slow(self, X, y, **options):
+        clock.time += 0.001 * len(y)
+        init(self, X, y, **options)
+
+    monkeypatch.setattr(maker, "__init__", slow)
+    began = clock.time
+    forest = train_source(slow_source, "y", budget=Budget(seconds=10), n_trees=3)
+    assert clock.time - began <= 6
+    assert len(forest) == 3
+    assert forest.predict([[5, 0.1], [5, 0.9]]) == [0, 1]
+
+
+def test_opening_a_source_takes_its_part_of_the_time(clock, slow_source, monkeypatch):
+    def opened(source):
+        if not isinstance(source, SlowSource):
+            clock.time += 3
+        return slow_source
+
+    monkeypatch.setattr(streaming, "open_source", opened)
+    began = clock.time
+    train_source("log.csv", "y", budget=Budget(seconds=4), n_trees=3)
+    assert clock.time - began <= 3.6  # half of the second that was left
+
+
+def test_a_checkpoint_is_not_trained_on_a_sample(clock, tmp_path):
+    # Going on has to find the rows that were there: so all are read, or none.
+    rows, labels, _ = slow_rows(3000, clock)
+    with pytest.raises(ValueError, match="the time was up while rows were read"):
+        Resumable(rows, labels, tmp_path / "m.json", categorical=[2], budget=Budget(seconds=1))

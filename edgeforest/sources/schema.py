@@ -112,8 +112,9 @@ def look(
     categorical: Iterable[str] = (),
     drop: Iterable[str] = (),
     task: str = "auto",
+    most: int = LOOK,
 ) -> Schema:
-    """Find out what the columns of a source are, from a random sample of its rows."""
+    """Find out what the columns of a source are, from a random sample of `most` of its rows."""
     categorical, drop = list(categorical), list(drop)
     asked = {target, *categorical, *drop}
     known = set(source.names)
@@ -125,7 +126,7 @@ def look(
     refuse_wide(source, drop)
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"task must be auto, classification or regression, got {task!r}")
-    count = max(256, min(LOOK, CELLS // len(source.names)))
+    count = max(256, min(most, CELLS // len(source.names)))
     rows, block = source.read_kept(draw(rng, count, len(source)))
     _refuse_nothing(source, rows)
     # Columns that are arrays are numbers without a look; but one of them, if there is nothing else.
