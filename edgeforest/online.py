@@ -1014,7 +1014,8 @@ class OnlineForest:
         for tree in trees:
             votes = tree[4]
             for i in range(0, len(votes), 2):
-                votes[i + 1] = int(max(0.0, votes[i + 1] * per + votes[i] * at + 0.5))
+                total = int(votes[i + 1] * per + votes[i] * at + 0.5)
+                votes[i + 1] = max(0, min(LEVELS * votes[i], total))
         values, labels = self._grove.latest()
         self._build(trees, (values, self._levels(labels, per, at)))
 
@@ -1397,7 +1398,8 @@ def _closed(nodes, width, scale):
             tree.votes.extend(array("H", _shares(some, sum(some) or 1, scale)))
         else:
             n, total = votes[2 * node], votes[2 * node + 1]
-            tree.votes.append((2 * total + n) // (2 * n) if n else 0)
+            # Halved totals may lie a little above what their rows said.
+            tree.votes.append(min(scale, (2 * total + n) // (2 * n)) if n else 0)
     return tree
 
 

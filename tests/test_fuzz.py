@@ -32,7 +32,9 @@ import edgeforest
 from edgeforest import OnlineForest, core_pure, load, merge, train
 from edgeforest.engine import pick, present
 from edgeforest.reader import read_model
+from edgeforest.sources import open_source
 from edgeforest.storage import Resumable
+from edgeforest.streaming import Streaming
 
 TIMES = float(os.environ.get("EDGEFOREST_FUZZ", "1"))
 ENGINES = present()
@@ -383,6 +385,51 @@ def test_altered_checkpoints_go_on_or_are_refused(
         y = LABELS if "'classes'" in case else VALUES
         try:
             how, _ = agreed({name: lambda name=name, y=y: go_on(name, y) for name in ENGINES})
+        except Exception as error:
+            error.add_note(f"{case}: {mutant!r}")
+            raise
+        count(tally, "resume", how)
+    figure(summed(tally))
+
+
+def test_altered_checkpoints_of_sources_go_on_or_are_refused(
+    tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    """To the same forest on all engines, and never beyond the budget."""
+    path, log = tmp_path / "model.json", tmp_path / "log.csv"
+    lines = [
+        ",".join("" if v is None else str(v) for v in (*row, label))
+        for row, label in zip(ROWS, LABELS, strict=True)
+    ]
+    log.write_text("\n".join(["a,b,c,d,y", *lines, ""]), encoding="utf-8")
+    options: dict[str, Any] = {"n_trees": 4, "max_depth": 3, "categorical": ["a"], "budget": 9000}
+    texts = {}
+    for trees in (2, 4):
+        for step in Streaming(open_source(log), "y", checkpoint=path, **options):
+            if len(step.grown) == trees < 4:
+                break
+        texts[f"{trees} trees"] = path.read_bytes()
+        path.unlink()
+    tally: Counter[str] = Counter()
+
+    def go_on(engine: Any) -> Any:
+        path.write_bytes(mutant)
+        training = Streaming(
+            open_source(log), "y", checkpoint=path, resume=True, engine=engine, **options
+        )
+        for _ in training:
+            pass
+        forest = training.forest()
+        assert forest.spent.insertions <= 9000
+        return (
+            load(forest.to_json()).to_json(),
+            [forest.predict(row) for row in FRESH],
+            training.note,
+        )
+
+    for case, mutant in cases(250, texts):
+        try:
+            how, _ = agreed({name: lambda name=name: go_on(name) for name in ENGINES})
         except Exception as error:
             error.add_note(f"{case}: {mutant!r}")
             raise

@@ -1,5 +1,6 @@
 """A forest that learns row by row: engines agree, drift is followed, memory is bounded."""
 
+import json
 import os
 import pickle
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from boards import ONLINE, promised
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mutants import sealed
 from runtimes import (
     CORE,
     compile_mpy,
@@ -22,7 +24,7 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import Budget, OnlineForest, Rng, core_pure, online, train
+from edgeforest import Budget, OnlineForest, Rng, combine, core_pure, online, train
 from edgeforest.engine import present
 
 ENGINES = [name for name in present() if name != "numpy"]
@@ -453,3 +455,114 @@ def test_a_board_learns_what_cpython_learns(criterion, tmp_path):
         learner.update(row, label * 1.5 if criterion == "mse" else label)
     assert learner.forest().to_json() == model
     assert learner.recent_error < 0.45
+
+
+# ---- Files that somebody has altered
+
+
+def altered(text, **changes):
+    """A saved learner with other values of some keys of its training, and a checksum that fits."""
+    model = json.loads(text)
+    for key, value in changes.items():
+        (model["training"] if key in model["training"] else model["training"]["online"])[key] = (
+            value
+        )
+    return sealed(model)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("criterion", ["gini", "mse"])
+def test_a_hostile_state_is_refused(engine, criterion, tmp_path):
+    """Each of these once led the native engine beside its memory, or astray."""
+    path = tmp_path / "learner.json"
+    rows, labels = stream(120)
+    learner, _ = learned(engine, rows, labels, window=40, criterion=criterion)
+    learner.save(path)
+    good = path.read_bytes()
+    values, places = learner._grove.latest()
+
+    def with_value(i, v):
+        return core_pure._pack([*values[:i], v, *values[i + 1 :]], "f")
+
+    changes = [{"window": with_value(4, v)} for v in (-1.0, -1e9, 4.0, 1e9, 1.5, 0.0)]
+    changes += [{"window": with_value(0, v)} for v in (float("inf"), float("-inf"))]
+    changes += [{"window": core_pure._pack(values[:n], "f")} for n in (0, 5, 199)]
+    changes += [{"labels": core_pure._pack(places[:n], "H")} for n in (0, 1, 39)]
+    changes += [{"labels": core_pure._pack([65535] * 40, "H"), "window": 5}, {"labels": None}]
+    if criterion == "gini":
+        changes += [{"labels": core_pure._pack([v] * 40, "H")} for v in (3, 4096, 65535)]
+        changes += [{"wrong": 120}]
+    changes += [{"rows": v} for v in (-1, 0, 1.0, True, "9", None, 10**30, float("nan"))]
+    changes += [{"judged": v} for v in (-1, 121, 1.0, True, None, 10**30)]
+    changes += [{"wrong": v} for v in (-1, -0.5, True, "1", None, float("nan"), float("inf"))]
+    changes += [{"window": v} for v in (None, [], 7, "AAA", "****")]
+    changes += [{"online": v} for v in (None, [], 7, "x", {})]
+    for name in (
+        "max_depth",
+        "min_samples_leaf",
+        "max_leaf_nodes",
+        "n_bins",
+        "fade",
+        "bytes",
+        "seed",
+    ):
+        changes += [{name: v} for v in (-1, 10**10 if name != "bytes" else 0, 1.5, True, "1", [])]
+    changes += [{"n_trees": v} for v in (0, 3, 5, None)]
+    changes += [{"max_features": v} for v in (-1, 0, True, "all", 1.5, float("nan"))]
+    changes += [{"kind": "extra-trees"}, {"criterion": "entropy"}, {"criterion": None}]
+    for change in changes:
+        path.write_bytes(altered(good, **change))
+        with pytest.raises(
+            ValueError, match=r"^the model is damaged inside; train or copy it again$"
+        ):
+            OnlineForest.load(path, engine)
+    for extra in ("classes", "categorical", "engine", "latest", "odd"):
+        model = json.loads(good)
+        model["training"]["online"][extra] = ["a"]
+        path.write_bytes(sealed(model))
+        with pytest.raises(ValueError, match="damaged inside"):
+            OnlineForest.load(path, engine)
+    path.write_bytes(altered(good))
+    assert OnlineForest.load(path, engine).update_batch(rows, labels)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_latest_rows_that_do_not_fit_are_refused(engine):
+    rows, labels = stream(60)
+    learner, _ = learned(engine, rows, labels)
+    forest, (values, places) = learner.forest(), learner._grove.latest()
+    for latest in ((values[:-1], places), (values, places[:-1]), (values, [9] * len(places))):
+        with pytest.raises(ValueError, match="do not fit the forest"):
+            OnlineForest.from_forest(forest, latest, engine=engine)
+    values[4] = 7.0
+    with pytest.raises(ValueError, match=r"hold 7\.0 as 'x4'"):
+        OnlineForest.from_forest(forest, (values, places), engine=engine)
+
+
+def test_a_merged_regression_with_loud_trees_learns_on():
+    """Merging with weights lifts votes far above the scale."""
+    rows = [[float(i % 9)] for i in range(90)]
+    parts = [
+        train(rows, [r[0] + k for r in rows], criterion="mse", n_trees=40, seed=k) for k in (0, 3)
+    ]
+    parts[1] = combine.keep(parts[1], [0])
+    both = edgeforest.merge(parts, weights=[1, 60])
+    assert max(both.votes) > 16 * both.scale
+    answers = []
+    for engine in ENGINES:
+        learner = OnlineForest.from_forest(both, engine=engine)
+        guesses = learner.update_batch(rows, [r[0] for r in rows])
+        answers.append((guesses, learner.forest().to_json()))
+    assert answers[0] == answers[-1]
+
+
+def test_targets_that_float32_cannot_tell_apart_are_learned():
+    """Of seconds since 1970, float32 tells minutes apart."""
+    learner = OnlineForest(1, criterion="mse", n_trees=3)
+    start = 1_700_000_030.0
+    learner.update_batch([[i % 5] for i in range(100)], [start + i % 5 for i in range(100)])
+    assert abs(learner.predict([2]) - start) < 300
+    wide = train([[0.0], [1.0]], [-3e38, 0.0], criterion="mse", n_trees=1)
+    learner = OnlineForest.from_forest(wide)
+    with pytest.raises(ValueError, match="targets must span less"):
+        learner.update([0.0], 1e37)
