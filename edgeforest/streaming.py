@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeforest import combine, core_pure, engine, sampling, storage
-from edgeforest.core_pure import LEVELS, Budget, Forest, Rng, Spent
+from edgeforest.core_pure import HUGE, LEVELS, Budget, Forest, Rng, Spent
 from edgeforest.sources import Source, SourceError, draw, open_source
 from edgeforest.sources.schema import LOOK, Schema, look
 from edgeforest.tables import count
@@ -345,8 +345,10 @@ class Streaming:
         head.spent = Spent(rows_read=self.schema.looked)
         head.engine = trial.engine
         if self.schema.regression and self.pool < len(self.source):  # other rows may lie beyond
-            head.low = array("f", [head.low - head.span])[0]
-            head.span = array("f", [3 * head.span])[0]
+            low, span = head.low - head.span, 3 * head.span
+            if low < -HUGE or span > HUGE or low + span > HUGE:
+                raise SourceError("targets of a source must span less than 1e38; scale them down")
+            head.low, head.span = array("f", [low, span])
         return head
 
     def __iter__(self) -> Iterator[Streaming]:
