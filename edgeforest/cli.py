@@ -238,24 +238,24 @@ def fit_source(
     seed: int,
     progress: Progress,
     resume: bool = False,
+    refresh: bool = False,
     **options: Any,
 ) -> Fitted:
     """The same from a source of any size, with `options` of `Streaming`; says what it found."""
     from edgeforest import streaming  # the other commands start without it
 
     progress.show(f"reading rows of {source.name} ...")
+    before = streaming.Begun(source)
     try:
-        before = streaming.Begun(source)
         if resume:
-            before = streaming.begun(source, options["checkpoint"])
+            before = streaming.begun(source, options["checkpoint"], refresh)
         source = before.source
-        n = len(source)
-        size = min(HELD_OUT, rows_held_out(n, test_share))
-        held_out = draw(edgeforest.Rng(seed, HOLD_OUT), size, n) if size else []
+        size = min(HELD_OUT, rows_held_out(len(source), test_share))
+        held_out = draw(edgeforest.Rng(seed, HOLD_OUT), size, len(source)) if size else []
         going_on = before.forest is not None
-        training = streaming.Streaming(
-            Rest(source, held_out), target, seed=seed, resume=going_on, **options
-        )
+        kept = before.kept is not None
+        options.update(resume=going_on or kept, refresh=kept)
+        training = streaming.Streaming(Rest(source, held_out), target, seed=seed, **options)
     except OSError as error:
         raise Problem(f"cannot read {options['checkpoint']}: {reason(error)}") from None
     except (ValueError, TypeError, engines.Absent) as error:
@@ -614,6 +614,8 @@ def train_command(args: argparse.Namespace) -> int:
     check_engine(args.engine)
     if args.resume and args.checkpoint is None:
         raise Problem("--resume goes on from a checkpoint; give its path with --checkpoint")
+    if args.refresh and not args.resume:
+        raise Problem("--refresh adds trees to a checkpoint that is done; give --resume, too")
     if args.checkpoint and not args.resume and os.path.exists(args.checkpoint):
         raise Problem(
             f"{args.checkpoint} is there already; add --resume to go on from it, or remove it"
@@ -697,6 +699,7 @@ def fitted_from(
             args.target,
             checkpoint=args.checkpoint,
             resume=args.resume,
+            refresh=args.refresh,
             criterion=args.criterion,
             **columns,
             **common,
@@ -1574,6 +1577,12 @@ def add_train(commands: Any) -> None:
         help="go on from the checkpoint, if it is there, to the forest that an undisturbed "
         "training gives, with all other options as before; if the log has grown since, finish with "
         "the rows of then, and after that train anew on all of them",
+    )
+    power.add_argument(
+        "--refresh",
+        action="store_true",
+        help="with --resume, when there are more rows: keep the trees of the checkpoint and add as "
+        "many again, grown on all rows, instead of training anew",
     )
 
     engine = parser.add_argument_group("engine", "none of these changes the forest, only the speed")

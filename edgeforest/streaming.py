@@ -38,6 +38,7 @@ POOLS = 4  # times that rows are read, at most: reading is slow
 READ = 2048  # rows at once: text takes many times the room of its numbers
 FIRST = 1024  # of so many rows one is read first, if the time is short: each pass is a fair sample
 STREAMS = 1 << 20  # random streams of the rows: beyond those of the trees
+SAME = ("kind", "criterion", "splitter", "names")  # of trees that stand side by side
 _checks: Any = core_pure  # whose stub has only what is public
 
 
@@ -50,18 +51,19 @@ class Begun:
     state: dict[str, Any] | None = None  # what is noted beside them
     note: str = ""  # a sentence about the rows, if they are not those of the checkpoint
     later: int = 0  # rows that have come since, and are not among those to train on
+    kept: Forest | None = None  # a forest that is done, to which trees are added
 
 
-def begun(source: Source, checkpoint: str | os.PathLike[str], kind: Any = Forest) -> Begun:
+def begun(source: Source, checkpoint: str | os.PathLike[str], refresh: bool = False) -> Begun:
     """The rows to go on with from a checkpoint, and what is there: a log may have grown since.
 
     A training that is not over goes on with the rows that it began with, which must still be the
     first ones. One that is over is begun anew if there are more rows now. If a log is not what it
     was, such as one that was rotated, training begins anew, too; but with the checkpoint of
-    another log it does not.
+    another log it does not. With `refresh`, the trees that are done stay when it begins anew.
     """
     path = os.fspath(checkpoint)
-    forest, state = storage.read(path, kind)
+    forest, state = storage.read(path)
     if forest is None:
         return Begun(source)
     before: Any = state.get("log") if isinstance(state, dict) else None
@@ -72,6 +74,8 @@ def begun(source: Source, checkpoint: str | os.PathLike[str], kind: Any = Forest
         )
     found = source.first(before)
     rows = count(before["rows"], "row")
+    kept = forest if refresh and state["done"] else None
+    how = "training anew" if kept is None else f"adding trees to its {len(forest)}, trained"
     if found is None:
         if before["place"] != source.origin()["place"] or not before["place"]:
             raise ValueError(
@@ -81,7 +85,8 @@ def begun(source: Source, checkpoint: str | os.PathLike[str], kind: Any = Forest
         return Begun(
             source,
             note=f"{source.name} does not begin any more with the {rows} that {path} was trained "
-            f"on: training anew on its {count(len(source), 'row')}",
+            f"on: {how} on its {count(len(source), 'row')}",
+            kept=kept,
         )
     later = len(source) - len(found)
     if not later:
@@ -90,7 +95,8 @@ def begun(source: Source, checkpoint: str | os.PathLike[str], kind: Any = Forest
         return Begun(
             source,
             note=f"{source.name} has {count(later, 'row')} more than the {before['rows']:,} that "
-            f"{path} was trained on: training anew on all {len(source):,}",
+            f"{path} was trained on: {how} on all {len(source):,}",
+            kept=kept,
         )
     return Begun(
         found,
@@ -122,8 +128,9 @@ class Streaming:
     `checkpoint`, the forest is written to that path after every tree: it is a model that can be
     loaded at any time. `resume=True` goes on from there to the forest that an uninterrupted
     training gives: with the rows of then, if the log has grown since. `later` is the number of rows
-    that it does not see for this; one that is over is begun anew if there are more rows. `note` is
-    a sentence about it. All other options are those of `train`.
+    that it does not see for this; one that is over is begun anew if there are more rows, or, with
+    `refresh=True`, as many trees again are added, grown on all rows. `note` is a sentence about it.
+    All other options are those of `train`.
 
     >>> from edgeforest.sources import Table
     >>> table = Table({"a": list(range(500)), "b": [i > 300 for i in range(500)]})
@@ -152,17 +159,22 @@ class Streaming:
         task: str = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        refresh: bool = False,
         schema: Schema | None = None,
         **options: Any,
     ) -> None:
         if resume and checkpoint is None:
             raise ValueError("resume goes on from a checkpoint: give its path")
+        if refresh and not resume:
+            raise ValueError("refresh adds trees to a checkpoint: give resume=True, too")
         for name in ("sample_weight", "names", "n_features", "by_column", "first"):
             if options.pop(name, None) is not None:
                 raise ValueError(f"{name} is for rows in memory; a source has none")
         self._began = time.monotonic()
         self._before = 0.0  # seconds that were spent before it was resumed
-        before = begun(source, checkpoint) if resume and checkpoint is not None else Begun(source)
+        before = Begun(source)
+        if resume and checkpoint is not None:
+            before = begun(source, checkpoint, refresh)
         self.source = source = before.source
         self.note, self.later = before.note, before.later
         self.seed = seed
@@ -196,11 +208,15 @@ class Streaming:
                 self.rows = min(self.rows, self.pool)
         self._pool: tuple[int, Any] = 0, self._read(0)
         trial = self._trial()
-        self.planned: int = trial.planned
+        self.base = 0  # trees of before that stay
+        self._new: int = trial.planned  # those after them
+        self.planned = self._new
         self.grown = self._head(trial)
         self.importance = [0] * len(self.grown.names)
         if self._begun is None:
             trial._steps = None  # which holds it, and so its rows
+        if before.kept is not None:
+            self._keep(before.kept)
         if before.state is not None:
             self._resume(before.state)
         self.budget.spent = self.grown.spent
@@ -240,8 +256,8 @@ class Streaming:
     def _of_a_pool(self) -> int:
         """How many trees draw from one pool: as many as it has rows for, but few pools are enough."""
         if self.pool == len(self.source):
-            return self.planned
-        return max(self.pool // self.rows, -(-self.planned // POOLS))
+            return self._new
+        return max(self.pool // self.rows, -(-self._new // POOLS))
 
     def _read(self, pool: int) -> tuple[list[Any], Any]:
         """Features by column and labels of a pool, read some rows at a time."""
@@ -302,8 +318,8 @@ class Streaming:
         """The training of these trees: the first one was made to see what it takes."""
         share = self._share(first, last)
         training, self._begun = self._begun, None
-        if first or training is None:
-            return self._training(first, last - first, share)
+        if self.base or first or training is None:
+            return self._training(self.base + first, last - first, share)
         budget = training.budget
         training.planned = last
         budget.insertions = budget.ceiling = share.insertions
@@ -333,7 +349,7 @@ class Streaming:
             first=first,
             **options,
         )
-        training.grown.scale = min(LEVELS, 16777215 // self.n_trees)
+        training.grown.scale = self._scale(0)
         training.grown.prepare()  # its trees are looked at one by one
         return training
 
@@ -359,19 +375,19 @@ class Streaming:
     def _run(self) -> Iterator[Streaming]:
         of_a_pool = self._of_a_pool()
         while len(self.grown) < self.planned:
-            first = len(self.grown)
+            first = len(self.grown) - self.base
             pool = first // of_a_pool
-            last = min(self.planned, (pool + 1) * of_a_pool)
+            last = min(self._new, (pool + 1) * of_a_pool)
             if first and self._late():
                 return
             self.source.check()
             if self._hurried():
-                last = self.planned  # no time for other rows
+                last = self._new  # no time for other rows
             elif self._pool[0] != pool:
                 self._pool = pool, None  # before the next one is read
                 self._pool = pool, self._read(pool)
             yield from self._grow(first, last)
-            if len(self.grown) < last:
+            if len(self.grown) - self.base < last:
                 return  # the budget was used up
 
     def _grow(self, first: int, last: int) -> Iterator[Streaming]:
@@ -382,7 +398,7 @@ class Streaming:
             spent.rows_read = 0
         cost = Spent()
         for _ in training:
-            done = len(self.grown) - first
+            done = len(self.grown) - self.base - first
             if done < len(training.grown.roots):
                 total = Spent(spent.insertions, spent.rows_read, spent.rounds)
                 tree = combine.keep(training.grown, [done])
@@ -396,9 +412,9 @@ class Streaming:
         """The budget of some trees: equal shares, so that it does not matter where one goes on."""
         insertions, seconds = self.budget.insertions, self.budget.seconds
         if insertions is not None:
-            insertions = max(1, insertions // self.planned) * (last - first)
+            insertions = max(1, insertions // self._new) * (last - first)
         if seconds is not None:
-            rest = (last - first) / (self.planned - first)
+            rest = (last - first) / (self._new - first)
             seconds = max(0.001, (seconds - self._elapsed()) * rest)
         return Budget(insertions, seconds, self.budget.bytes)
 
@@ -431,6 +447,8 @@ class Streaming:
         self._over = over
         if self.checkpoint is not None:
             state = {"signature": self._signature, "log": self._log, "done": over}
+            if self.base:
+                state["base"] = self.base
             if not over:
                 state.update(importance=self.importance, seconds=self._elapsed())
             storage.write(self._finished(), self.checkpoint, state)
@@ -470,6 +488,41 @@ class Streaming:
         }
         return dict(json.loads(json.dumps(given)))
 
+    def _keep(self, old: Forest) -> None:
+        """Begin with the trees of a forest: with the classes and the range of both."""
+        head = self.grown
+        assert self.checkpoint is not None
+        storage.refuse_other(
+            self.checkpoint, *({n: getattr(f, n) for n in SAME} for f in (old, head))
+        )
+        if head.classes is None:
+            top = max(old.low + old.span, head.low + head.span)
+            head.low = min(old.low, head.low)
+            head.span = array("f", [top - head.low])[0]
+        head.scale = self._scale(len(old))
+        combine.append(head, old)
+        for name in ("insertions", "rows_read", "rounds"):
+            setattr(head.spent, name, getattr(head.spent, name) + getattr(old.spent, name))
+        if head.limit is not None:
+            head.limit = None if old.limit is None else head.limit + old.limit
+        self.base = len(old)
+        self.planned += self.base
+        self.importance = [v * self.base for v in old.importances]
+
+    def _scale(self, base: int) -> int:
+        return min(LEVELS, 16777215 // (base + self.n_trees))
+
+    def _like(self, forest: Forest, base: Any) -> None:
+        """Expect what a forest has that began with so many trees of another."""
+        sound = type(base) is int and 0 < base < len(forest) and forest.scale == self._scale(base)
+        if not sound or (forest.limit is not None and self.budget.insertions is None):
+            assert self.checkpoint is not None
+            storage.refuse_damaged(self.checkpoint)
+        for name in ("scale", "low", "span", "limit"):
+            setattr(self.grown, name, getattr(forest, name))
+        self.base = base
+        self.planned += base
+
     def _resume(self, state: dict[str, Any]) -> None:
         assert self.checkpoint is not None
         forest, _ = storage.read(self.checkpoint, type(self.grown))
@@ -483,9 +536,11 @@ class Streaming:
             importance, seconds = None, 0
         elif not isinstance(importance, list) or not all(type(v) is int for v in importance):
             storage.refuse_damaged(self.checkpoint)
+        if "base" in state:
+            self._like(forest, state["base"])
         storage.check_state(self.checkpoint, forest, self.grown, self.planned, importance, seconds)
         most = self._share(0, len(forest)).insertions  # of these trees
-        if most is not None and forest.spent.insertions > most:
+        if most is not None and not self.base and forest.spent.insertions > most:
             storage.refuse_damaged(self.checkpoint)
         if importance and _millionths(importance) != forest.importances:
             storage.refuse_damaged(self.checkpoint)
@@ -507,8 +562,8 @@ def train_source(source: Any, target: str, **options: Any) -> Forest:
     `source` is a path, or what else `open_source` takes; `target` names the column to learn.
     `categorical`, `drop` and `task` overrule what is found by looking. `checkpoint` is a file that
     has the model after every tree, and `resume=True` goes on from it; if the log has grown since,
-    the rows of then are learned to the end, and after that all of them: a warning says so. All
-    other options are those of `train`. If the source fails on the way, or the checkpoint cannot be
+    the rows of then are learned to the end, and after that all of them: a warning says so. With
+    `refresh=True` the trees that are done stay, and as many are added. All other options are those of `train`. If the source fails on the way, or the checkpoint cannot be
     written, the error has the trees that are done as `forest`.
 
     >>> from edgeforest.sources import Table

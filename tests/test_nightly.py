@@ -215,6 +215,87 @@ def test_a_training_whose_time_is_over_is_done(log, tmp_path):
     assert "training anew" in begun(open_source(log), path).note
 
 
+# ---- Trees that stay
+
+
+@pytest.mark.parametrize("target", ["occupied", "temp"])
+def test_refresh_keeps_the_trees_and_adds_as_many_from_all_rows(target, log, tmp_path):
+    path = tmp_path / "model.json"
+
+    def grown(**options):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            given = {**OPTIONS, "checkpoint": path, "resume": True, "refresh": True, **options}
+            forest = train_source(log, target, **given)
+        return forest, [str(each.message) for each in said]
+
+    first, said = grown(budget=90_000)
+    assert (len(first), said) == (6, [])
+    with open(log, "a") as stream:  # warmer than ever, and another window
+        stream.writelines(f"{30 + i % 9},{i % 50},ajar,{i % 2}\n" for i in range(400))
+    again, [said] = grown(budget=90_000)
+    assert said == (
+        f"{log} has 400 rows more than the 1,000 that {path} was trained on: adding trees to its "
+        "6, trained on all 1,400"
+    )
+    assert len(again) == 12
+    assert again.limit == 180_000 >= again.spent.insertions > first.spent.insertions
+    assert noted(path) == (1400, True)
+    assert again.feature[: len(first.feature)] == first.feature, "the old trees come first"
+    rows = [[20.0, 310, "open"], [19.2, 5, "shut"], [21.0, 330, None]]
+    if target == "temp":
+        rows = [[310, "open", 1], [5, "shut", 0]]
+        old = combined = 0.0
+        half = edgeforest.core_pure.load(again.to_json())
+        keep = edgeforest.combine.keep(half, range(6))
+        for row in rows:
+            old, combined = first.predict(row), keep.predict(row)
+            assert abs(old - combined) < 0.01, "but for the rounding of a wider range"
+        assert again.low + again.span >= 38
+    else:
+        keep = edgeforest.combine.keep(again, range(6))
+        assert keep.predict(rows) == first.predict(rows)
+    assert grown(budget=90_000)[0].to_json() == again.to_json(), "there is nothing new"
+    # Killed in the midst of it, it goes on to the same forest.
+    append(log, range(2000, 2100))
+    kept = path.read_bytes()
+    whole = grown(budget=90_000)[0].to_json()
+    assert len(edgeforest.load(whole)) == 18
+    for stop in (13, 17):
+        path.write_bytes(kept)
+        options = {**OPTIONS, "checkpoint": path, "resume": True, "refresh": True}
+        training = Streaming(open_source(log), target, budget=90_000, **options)
+        assert (training.base, training.planned) == (12, 18)
+        for _ in training:
+            if len(training.grown) == stop:
+                break
+        half = path.read_bytes()
+        for base in (0, -1, 19, stop, True, "x", None, 1):
+            path.write_text(altered(path, lambda state, base=base: state.update(base=base)))
+            with pytest.raises(ValueError, match=r"holds no checkpoint|begun with other"):
+                grown(budget=90_000)
+            path.write_bytes(half)
+        assert grown(budget=90_000)[0].to_json() == whole
+    path.write_bytes(kept)
+    log.unlink()
+    append(log, range(5000, 5200))
+    rotated, [said] = grown(budget=90_000)
+    assert "does not begin any more" in said
+    assert len(rotated) == 18, "what the old log said is not forgotten"
+
+
+def test_refresh_needs_the_same_columns_and_a_checkpoint(log, tmp_path):
+    path = tmp_path / "model.json"
+    with pytest.raises(ValueError, match="give resume=True"):
+        train_source(log, "occupied", refresh=True, checkpoint=path)
+    resumed(log, path)
+    log.write_text("a,occupied\n" + "1,0\n2,1\n" * 50)
+    with pytest.raises(ValueError, match="begun with other names"):
+        resumed(log, path, refresh=True)
+    assert noted(path) == (1000, True)
+    assert len(resumed(log, path)[0])
+
+
 # ---- While it is trained from
 
 
@@ -403,12 +484,25 @@ def test_the_command_line_goes_on_with_a_log_that_grew(log, tmp_path, capsys, mo
     assert noted(path) == (1200, True)
     assert cli.main(command) == 0
     assert "5 of 5 trees were done; remove it to train anew" in capsys.readouterr().out
+    with open(log, "a") as stream:
+        stream.write("9,open,1\n")
+    append(log, range(1300, 1310))
+    assert cli.main([*command, "--refresh"]) == 0
+    text = capsys.readouterr().out
+    assert "trained on: adding trees to its 5, trained on all 1,211\n" in text
+    assert "10 trees" in text
+    assert len(edgeforest.load(out)) == 10
+    assert cli.main([*command[:8], "--refresh"]) == 2
+    assert (
+        "--refresh adds trees to a checkpoint that is done; give --resume"
+        in capsys.readouterr().err
+    )
     other = tmp_path / "other.csv"
     append(other, range(50, 900))
     command[1] = str(other)
     assert cli.main(command) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f"edgeforest: {path} was trained on 1,200 rows of log.csv, and {other}")
+    assert err.startswith(f"edgeforest: {path} was trained on 1,211 rows of log.csv, and {other}")
     assert err.count("\n") == 1
 
 

@@ -74,6 +74,10 @@ class _View(Source):
         finally:
             self.bad = self.source.bad
 
+    def origin(self) -> dict[str, str]:
+        """Whence the rows of the source are."""
+        return self.source.origin()
+
     def extent(self) -> dict[str, Any]:
         """What a checkpoint remembers of the rows of the source."""
         return self.source.extent()
