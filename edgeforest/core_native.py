@@ -15,6 +15,7 @@ from typing import Any
 
 from edgeforest import _kernel, core_pure
 from edgeforest.core_pure import EDGE_ROWS, MASK, Rng, Tree
+from edgeforest.engine import takes_frames
 from edgeforest.online import in_order
 
 # Formats of buffers (struct's letters), as the kernel's types.
@@ -554,6 +555,7 @@ class Forest(core_pure.Forest):
             values.extend(self.encode(row))
         return False, values
 
+    @takes_frames
     def predict(self, rows: Any) -> Any:
         one, sums, best = self.sums(rows)
         answers: list[Any]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import copyreg
 import os
 import warnings
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast, get_args
@@ -26,7 +26,7 @@ from edgeforest import core_pure, names
 from edgeforest.core_pure import Forest, Training
 
 if TYPE_CHECKING:  # names that only the stub has
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from os import PathLike
     from types import ModuleType
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # names that only the stub has
         Spent,
         _ClassWeight,
         _Criterion,
+        _Frame,
         _Kind,
         _Readable,
         _Splitter,
@@ -175,8 +176,71 @@ def _fastest() -> ModuleType:
     return core_pure
 
 
+_SERIES = ("iloc", "to_physical", "to_pylist")  # what those of pandas, polars and Arrow have
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X has columns by name: a frame of pandas or polars, a table of Arrow, or alike.
+
+    >>> is_frame([[1, 2]]), is_frame({"a": [1]})
+    (False, False)
+    """
+    kind = type(X)
+    return any(hasattr(kind, name) for name in ("columns", "column_names", "read_all")) and any(
+        hasattr(kind, name) for name in ("dtypes", "schema", "__arrow_c_stream__", "__dataframe__")
+    )
+
+
+def _inputs() -> Any:
+    """The module that reads frames."""
+    try:
+        return import_module("edgeforest.inputs")
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        raise ImportError(
+            "frames are read by way of NumPy, which is not installed; install it (pip install "
+            "numpy), or give a list of rows"
+        ) from None
+
+
+def read_frame(X: Any) -> dict[str, Any]:
+    """The columns of a frame by name: see `inputs.Column`."""
+    found: dict[str, Any] = _inputs().Frame(X).by_name()
+    return found
+
+
+def _plain(values: Any) -> Any:
+    """Labels or weights that may be a column of a frame, as the engines take them."""
+    if is_frame(values) or any(hasattr(type(values), name) for name in _SERIES):
+        return _inputs().labels(values)
+    return values
+
+
+def rows_of(forest: Forest, rows: Any) -> Any:
+    """Rows as a forest predicts them: those of a frame in the order of its features, by name."""
+    if isinstance(rows, (list, tuple)) or not is_frame(rows):
+        return rows
+    return _inputs().rows_of(forest, rows)
+
+
+def takes_frames(method: Callable[..., Any]) -> Any:
+    """A method of a forest that takes rows, which then may be a frame too."""
+
+    @wraps(method)
+    def with_frames(self: Forest, rows: Any) -> Any:
+        return method(self, rows_of(self, rows))
+
+    return with_frames
+
+
+# core_pure runs on boards, where there are no frames.
+for _name in ("predict", "predict_proba"):
+    setattr(Forest, _name, takes_frames(getattr(Forest, _name)))
+
+
 def train_steps(
-    X: _Values,
+    X: _Values | _Frame,
     y: _Values,
     *,
     engine: Name | None = None,
@@ -184,6 +248,9 @@ def train_steps(
     **options: Unpack[Options],
 ) -> Training:
     """Training that gives control back between steps: see `Training` for it and its options.
+
+    X may be a frame of pandas, polars or Arrow: its names are kept, categories and text are
+    categorical, and y may name one of its columns.
 
     With native, `n_jobs` trees grow at once, each in a thread of its own: 1 unless said, -1 stands
     for every core. The other engines have one thread. The forest is the same for any number.
@@ -197,6 +264,11 @@ def train_steps(
     >>> steps.forest().predict([5])
     True
     """
+    if is_frame(X):
+        X, y = _inputs().parted(X, y)
+    y = _plain(y)
+    if "sample_weight" in options:
+        options["sample_weight"] = _plain(options["sample_weight"])
     budget = options.get("budget")
     if isinstance(budget, core_pure.Budget) and budget.seconds is not None:
         from edgeforest import sampling
@@ -207,7 +279,7 @@ def train_steps(
 
 
 def read(
-    X: _Values,
+    X: _Values | _Frame,
     y: _Values,
     *,
     engine: Name | None = None,
@@ -217,9 +289,12 @@ def read(
     """A training with all rows read, however long that takes: what `train_steps` goes through."""
     maker: Any = pick(engine).Training
     jobs = _jobs(n_jobs)
-    threads = {"n_jobs": jobs} if maker.engine == "native" else {}
+    asked: dict[str, Any] = {"n_jobs": jobs} if maker.engine == "native" else {}
+    asked.update(options)
+    if is_frame(X):
+        X, asked = _inputs().for_training(X, asked)
     try:
-        training: Training = maker(X, y, **threads, **options)
+        training: Training = maker(X, y, **asked)
     except TypeError as error:
         if " of target must be a number, got " not in str(error):
             raise
@@ -238,7 +313,7 @@ def _refuse_texts(forest: Forest, most: int = names.MAX_TEXT) -> None:
 
 
 def train(
-    X: _Values,
+    X: _Values | _Frame,
     y: _Values,
     *,
     engine: Name | None = None,
@@ -250,7 +325,7 @@ def train(
     >>> train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)]).predict([[1], [5]])
     [False, True]
     """
-    if hasattr(X, "names") and hasattr(X, "read"):  # a source, and the name of its target
+    if hasattr(X, "names") and hasattr(X, "read") and not is_frame(X):  # a source, its target
         from edgeforest.streaming import train_source
 
         return train_source(X, y, engine=engine, n_jobs=n_jobs, **options)  # type: ignore[arg-type]

@@ -176,6 +176,8 @@ class BaseForest:
         """
         warm = bool(self.warm_start) and hasattr(self, "forest_")
         seed = self._seed if warm else _seed(self.random_state)
+        X = inputs.collected(X) if engines.is_frame(X) else X
+        y = inputs.labels(y) if hasattr(type(y), "to_pylist") else y  # Arrow's
         given = X, y, sample_weight
         limited = isinstance(self.budget, Budget) and self.budget.seconds is not None
         read = self._read_in_time if limited else self._read
@@ -250,7 +252,7 @@ class BaseForest:
         target, labels = self._read_target(y, rows.n)  # codes of labels
         weights = inputs.read_weights(sample_weight, rows.n)
         if warm:
-            self._check_schema(rows)
+            self._check_schema(rows.names, rows.m)
         before = len(self.forest_) if warm else 0
         _checks._between("n_estimators", self.n_estimators, 1, 4096)
         if self.n_estimators < before:
@@ -373,8 +375,7 @@ class BaseForest:
         learner: OnlineForest | None = getattr(self, "_online", None)
         names = None
         if hasattr(self, "forest_"):
-            rows = inputs.read(X, self._categories())
-            self._check_schema(rows)
+            rows = inputs.read(X, self._categories(), self._check_schema)
             names = getattr(self, "feature_names_in_", None)
         else:
             rows = inputs.read(X, self.categorical_features)
@@ -556,25 +557,24 @@ class BaseForest:
 
     # ---- Prediction
 
-    def _check_schema(self, rows: inputs.Rows) -> None:
+    def _check_schema(self, given: list[str] | None, m: int) -> None:
         """Refuse rows of other features."""
         names = getattr(self, "feature_names_in_", None)
         me = type(self).__name__
-        if rows.names is not None and names is None:
+        if given is not None and names is None:
             warnings.warn(
-                f"X has feature names, but {me} was fitted without feature names", stacklevel=4
+                f"X has feature names, but {me} was fitted without feature names", stacklevel=5
             )
-        elif rows.names is None and names is not None:
+        elif given is None and names is not None:
             warnings.warn(
                 f"X does not have valid feature names, but {me} was fitted with feature names",
-                stacklevel=4,
+                stacklevel=5,
             )
-        elif rows.names is not None and names is not None and rows.names != list(names):
-            raise ValueError(_other_names(list(names), rows.names))
-        if rows.m != self.n_features_in_:
+        elif given is not None and names is not None and given != list(names):
+            raise ValueError(_other_names(list(names), given))
+        if m != self.n_features_in_:
             raise ValueError(
-                f"X has {rows.m} features, but {me} is expecting {self.n_features_in_} features "
-                "as input"
+                f"X has {m} features, but {me} is expecting {self.n_features_in_} features as input"
             )
 
     def _categories(self) -> list[int]:
@@ -582,8 +582,7 @@ class BaseForest:
 
     def _encoded(self, X: Any) -> Array:
         self._check_fitted()
-        rows = inputs.read(X, self._categories())
-        self._check_schema(rows)
+        rows = inputs.read(X, self._categories(), self._check_schema)
         return rows.encoded(self.forest_)
 
     def apply(self, X: Any) -> NDArray[np.int64]:

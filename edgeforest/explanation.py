@@ -35,6 +35,7 @@ from typing import Any, Protocol, TypeAlias
 
 from edgeforest import core_pure
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, INF, LEAF, MISSING_LEFT, Forest
+from edgeforest.engine import is_frame, rows_of
 from edgeforest.names import cut as shortened
 from edgeforest.names import quoted, short
 from edgeforest.tables import count
@@ -441,6 +442,11 @@ def _value_text(c: Condition) -> str:
 
 def _row(forest: Forest, row: Any) -> Any:
     """The values of a row in the order of the features."""
+    if is_frame(row):
+        rows = rows_of(forest, row)
+        if len(rows) != 1:
+            raise ValueError(f"explain takes one row, got a frame of {len(rows)}; give one of them")
+        return rows[0]
     if not isinstance(row, Mapping) and hasattr(row, "to_dict"):
         row = row.to_dict()
     if not isinstance(row, Mapping):

@@ -58,8 +58,7 @@ def permutation_importance(
     estimator._check_fitted()
     if isinstance(n_repeats, bool) or not n_repeats >= 1:
         raise ValueError(f"n_repeats must be at least 1, got {n_repeats!r}")
-    rows = inputs.read(X, estimator.categorical_features)
-    estimator._check_schema(rows)
+    rows = inputs.read(X, estimator.categorical_features, estimator._check_schema)
     target, labels = estimator._read_target(y, rows.n)
     outside = estimator._left_out(rows, target)
     if outside is None:

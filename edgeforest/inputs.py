@@ -1,4 +1,4 @@
-"""Read what scikit-learn's users hold: arrays, lists, array.array, DataFrames.
+"""Read what users hold: arrays, lists, array.array, and frames of pandas, polars or Arrow.
 
 Errors that scikit-learn words in a way its tools look for are worded that way.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import sys
 import warnings
+from datetime import UTC, date, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from edgeforest import core_pure
+from edgeforest.engine import is_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -67,20 +70,30 @@ class Rows:
         return codes
 
 
-def read(X: Any, categorical: Any = None) -> Rows:
+def read(
+    X: Any,
+    categorical: Any = None,
+    check: Callable[[list[str] | None, int], object] | None = None,
+) -> Rows:
     """Look at X: numbers become one array, categories lists of plain values.
 
     `categorical` names or numbers the categorical columns, or marks them by a list of booleans.
-    None takes those that a DataFrame says are categories, or that hold text.
+    None takes those that a DataFrame says are categories, or that hold text. `check` is called
+    with the names of the columns and their number before the values of a DataFrame are read.
     """
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError(
             "Sparse data was passed, but dense data is required; use X.toarray() to convert it"
         )
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        return _read_frame(X, categorical)
+    if is_frame(X):
+        frame = Frame(X)
+        if check is not None:
+            check(frame.names, len(frame.columns))
+        return frame.rows(categorical)
     array = _as_array(X)
     n, m = array.shape
+    if check is not None:
+        check(None, m)
     marked = _marked(categorical, m, None)
     if marked:
         columns: list[Any] = []
@@ -119,19 +132,20 @@ def _not_empty(shape: tuple[int, ...]) -> None:
             )
 
 
-def _marked(categorical: Any, m: int, names: Sequence[Any] | None) -> list[int]:
+def _marked(
+    categorical: Any, m: int, names: Sequence[Any] | None, what: str = "categorical_features"
+) -> list[int]:
     """The numbers of the columns that were said to be categorical."""
     if categorical is None:
         return []
     if isinstance(categorical, (str, int)):
         raise TypeError(
-            f"categorical_features must be a list of columns, got {categorical!r}; write "
-            f"[{categorical!r}]"
+            f"{what} must be a list of columns, got {categorical!r}; write [{categorical!r}]"
         )
     given = list(categorical)
     if given and all(isinstance(v, (bool, np.bool_)) for v in given):
         if len(given) != m:
-            raise ValueError(f"categorical_features has {len(given)} marks, but X has {m} features")
+            raise ValueError(f"{what} has {len(given)} marks, but X has {m} features")
         return [f for f, mark in enumerate(given) if mark]
     found = set()
     for item in given:
@@ -140,50 +154,8 @@ def _marked(categorical: Any, m: int, names: Sequence[Any] | None) -> list[int]:
         elif isinstance(item, (int, np.integer)) and 0 <= item < m:
             found.add(int(item))
         else:
-            raise ValueError(
-                f"categorical_features names {item!r}, which is no column of X (it has {m})"
-            )
+            raise ValueError(f"{what} names {item!r}, which is no column of X (it has {m})")
     return sorted(found)
-
-
-def _read_frame(X: Any, categorical: Any) -> Rows:
-    n, m = X.shape
-    _not_empty((n, m))
-    labels = list(X.columns)
-    strings = [isinstance(label, str) for label in labels]
-    if any(strings) and not all(strings):
-        raise TypeError(
-            "Feature names are only supported if all input features have string names; convert "
-            "them with X.columns = X.columns.astype(str)"
-        )
-    names = labels if all(strings) else None
-    columns = [X.iloc[:, f] if hasattr(X, "iloc") else X[labels[f]] for f in range(m)]
-    if categorical is None:
-        marked = [f for f in range(m) if _is_category(columns[f])]
-    else:
-        marked = _marked(categorical, m, labels)
-    if marked:
-        values = [
-            _categories(c, labels[f]) if f in marked else _numbers(c, labels[f])
-            for f, c in enumerate(columns)
-        ]
-        return Rows(values, n, m, names, marked)
-    if all(getattr(c.dtype, "kind", "O") in "fiu" and hasattr(c.dtype, "str") for c in columns):
-        return Rows(_numbers(X.to_numpy(), None), n, m, names)
-    table = np.empty((n, m), np.float64)
-    for f, column in enumerate(columns):
-        table[:, f] = _numbers(column, labels[f])
-    return Rows(table, n, m, names)
-
-
-def _is_category(column: Any) -> bool:
-    """Whether a column of a DataFrame is categorical by its type, or holds text."""
-    kind = str(column.dtype).lower()
-    if kind.startswith(("cat", "enum")):
-        return True
-    if kind.startswith(("str", "utf8")):
-        return True
-    return kind == "object" and any(isinstance(v, str) for v in column)
 
 
 def _categories(column: Any, f: Any) -> list[Any]:
@@ -205,12 +177,7 @@ def _is_na(v: Any) -> bool:
 
 def _numbers(values: Any, f: Any) -> Array:
     """Numbers in a type that the engines read, NaN where one is missing; none is infinite."""
-    dtype: Any = getattr(values, "dtype", None)
-    array: Array
-    if hasattr(dtype, "na_value") and hasattr(values, "to_numpy") and dtype.kind in "biuf":
-        array = values.to_numpy(dtype=np.float64, na_value=np.nan)  # pandas' nullable numbers
-    else:
-        array = np.asarray(values)
+    array: Array = np.asarray(values)
     where = "X" if f is None else f"feature {f!r}"
     kind = array.dtype.kind
     if kind == "c":
@@ -225,6 +192,8 @@ def _numbers(values: Any, f: Any) -> Array:
         return array.astype(array.dtype.newbyteorder("="), copy=False)
     wide = np.float32 if array.dtype.itemsize < 5 else np.float64
     array = array.astype(wide, copy=False)
+    if not array.size:
+        return array
     low, high = array.min(), array.max()  # no copy, as NumPy's tests for infinity would make
     if low != low:  # some are missing
         low, high = np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)
@@ -251,9 +220,352 @@ def _parsed(array: Array, where: str) -> Array:
     return flat.astype(np.float64).reshape(array.shape)
 
 
+# ---- Frames: what has columns by name ----------------------------------------------------------
+# Truths become 0 and 1, points in time seconds since 1970 in UTC, durations and times of day
+# seconds, decimals floats: as from Parquet files.
+
+
+class Column:
+    """A column of a frame: whether it is categorical, its plain values (None: missing), its numbers."""
+
+    def __init__(
+        self,
+        kind: Any,
+        category: bool,
+        usable: bool,
+        plain: Callable[[], list[Any]],
+        numbers: Callable[[], Array],
+    ) -> None:
+        self.kind = str(kind)
+        self.category = category
+        self.usable = usable  # numbers, text, truths or times
+        self.plain = plain
+        self.numbers = numbers
+
+
+class Frame:
+    """The columns of a frame: of pandas, polars, Arrow, or what speaks one of their protocols."""
+
+    def __init__(self, X: Any) -> None:
+        X = collected(X)
+        labels, self.n, self.columns = _opened(X)
+        texts = [isinstance(label, str) for label in labels]
+        if any(texts) and not all(texts):
+            raise TypeError(
+                "Feature names are only supported if all input features have string names; convert "
+                "them with X.columns = X.columns.astype(str)"
+            )
+        self.labels = labels
+        self._whole = None  # of pandas, if all of it is numbers of NumPy's
+        if hasattr(type(X), "iloc") and all(
+            isinstance(dtype, np.dtype) and dtype.kind in "fiu" for dtype in X.dtypes
+        ):
+            self._whole = X
+        self.names: list[str] | None = labels if all(texts) else None  # pandas counts from 0
+
+    def categorical(self) -> list[int]:
+        """The places of the columns that are categories by their type, or text."""
+        return [f for f, column in enumerate(self.columns) if column.category]
+
+    def by_name(self) -> dict[str, Column]:
+        """The columns that hold what can be learned from."""
+        self._refuse_twice()
+        found = zip(map(str, self.labels), self.columns, strict=True)
+        return {name: column for name, column in found if column.usable}
+
+    def values(self, categorical: Sequence[int]) -> list[Any]:
+        """All columns: categories as lists of plain values, the others as arrays of numbers."""
+        found: list[Any] = []
+        for f, (label, column) in enumerate(zip(self.labels, self.columns, strict=True)):
+            if not column.usable:
+                raise TypeError(
+                    f"column {label!r} holds {column.kind}, which is neither numbers, text, truths "
+                    "nor times; leave it out, or convert it"
+                )
+            if f in categorical:
+                found.append(_categories(column.plain(), label))
+            else:
+                found.append(_numbers(column.numbers(), label))
+        return found
+
+    def rows(self, categorical: Any = None) -> Rows:
+        """All rows, with the categories that are named, or that are some by their type."""
+        m = len(self.columns)
+        _not_empty((self.n, m))
+        marked = self.categorical()
+        if categorical is not None:
+            marked = _marked(categorical, m, self.labels)
+        if not marked and self._whole is not None:  # of one block, without a copy
+            return Rows(_numbers(self._whole.to_numpy(), None), self.n, m, self.names)
+        columns = self.values(marked)
+        if marked:
+            return Rows(columns, self.n, m, self.names, marked)
+        return Rows(np.column_stack(columns), self.n, m, self.names)
+
+    def like(self, names: Sequence[str]) -> Frame:
+        """The same frame with its columns in the order of a forest's features.
+
+        A forest without names, or a frame without, goes by the order.
+        """
+        self._refuse_twice()
+        own = self.names
+        unnamed = own is None or list(names) == [f"x{f}" for f in range(len(names))]
+        if own is None or (unnamed and set(own) != set(names)):
+            if len(self.columns) != len(names):
+                raise ValueError(
+                    f"the frame has {len(self.columns)} columns, the forest was trained on "
+                    f"{len(names)}; give these"
+                )
+            return self
+        places = {name: place for place, name in enumerate(own)}
+        absent = [name for name in names if name not in places]
+        if absent:
+            raise ValueError(
+                f"the frame has no column {absent[0]!r}, which the forest was trained on; it has "
+                f"{_listed(own)}"
+            )
+        extra = sorted(places.keys() - set(names), key=own.index)
+        if extra:
+            raise ValueError(
+                f"the frame has columns that the forest was not trained on: {_listed(extra)}; "
+                "leave them out"
+            )
+        self.columns = [self.columns[places[name]] for name in names]
+        self.names = self.labels = list(names)
+        self._whole = None
+        return self
+
+    def _refuse_twice(self) -> None:
+        if len(set(self.labels)) < len(self.labels):
+            twice = [label for label in self.labels if self.labels.count(label) > 1]
+            raise ValueError(f"the frame has more than one column {twice[0]!r}; rename one")
+
+
+def _listed(names: Sequence[Any], most: int = 12) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
+def read_as(forest: Forest, X: Any) -> Rows:
+    """Rows for a forest: those of a frame by the names of its columns."""
+    categories = [f for f, kinds in enumerate(forest.categories) if kinds is not None]
+    return Frame(X).like(forest.names).rows(categories) if is_frame(X) else read(X, categories)
+
+
+def rows_of(forest: Forest, X: Any) -> Any:
+    """The rows of a frame as `Forest.predict` takes them."""
+    frame = (X if isinstance(X, Frame) else Frame(X)).like(forest.names)
+    categories = [f for f, kinds in enumerate(forest.categories) if kinds is not None]
+    if frame.n == 0:
+        return []
+    columns = frame.values(categories)
+    if not categories:
+        return np.column_stack([np.asarray(column, np.float32) for column in columns])
+    return list(zip(*(list(column) for column in columns), strict=True))
+
+
+def parted(X: Any, y: Any) -> tuple[Any, Any]:
+    """A frame and its labels, which may be named by y: the others are the features."""
+    X = collected(X)
+    if not isinstance(y, str):
+        return X, y
+    names = list(X.column_names if hasattr(type(X), "column_names") else X.columns)
+    if names.count(y) != 1:
+        found = "more than one" if y in names else "no"
+        raise ValueError(f"the frame has {found} column {y!r}; it has {_listed(names)}")
+    rest = [name for name in names if name != y]
+    if hasattr(type(X), "column_names"):
+        return X.select(rest), X.column(y)
+    return X[rest], X[y]
+
+
+def for_training(X: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """X and the options of a training, of a frame: its columns, their names, and which are categories."""
+    for name in ("by_column", "n_features"):
+        if options.get(name):
+            raise ValueError(f"{name} is for lists and buffers; a frame has columns: leave it out")
+    frame = Frame(X)
+    frame._refuse_twice()
+    names = frame.names if options.get("names") is None else options["names"]
+    asked = _marked(options.get("categorical"), len(frame.columns), names, "categorical")
+    categorical = sorted({*frame.categorical(), *asked})
+    more = {"names": names, "categorical": categorical, "by_column": True}
+    return frame.values(categorical), {**options, **more}
+
+
+def labels(y: Any) -> Any:
+    """Labels, targets or weights as the engines take them: an array of numbers, or a list."""
+    if is_frame(y):
+        frame = Frame(y)
+        if len(frame.columns) != 1:
+            raise ValueError(
+                f"y must be one column, got {len(frame.columns)}: {_listed(frame.labels)}"
+            )
+        return _labels_of(frame.columns[0])
+    column = _series(y)
+    return y if column is None else _labels_of(column)
+
+
+def _labels_of(column: Column) -> Any:
+    values = column.plain()
+    kinds = set(map(type, values))
+    if kinds == {int} and max(map(abs, values)) < 1 << 62:
+        return np.array(values, np.int64)  # which is quicker to look through
+    if kinds == {float} or "Decimal" in {kind.__name__ for kind in kinds}:
+        return column.numbers()
+    return values
+
+
+def _series(values: Any) -> Column | None:
+    """A column that stands alone: a Series of pandas or polars, an array of Arrow."""
+    kind = type(values)
+    if hasattr(kind, "iloc"):
+        return _pandas_column(values)
+    if hasattr(kind, "to_physical"):
+        return _polars_column(values)
+    if hasattr(kind, "to_pylist"):
+        return _arrow_column(values)
+    return None
+
+
+def collected(X: Any) -> Any:
+    """A frame that lies in memory, of pandas, polars or pyarrow; what is lazy is worked out."""
+    kind = type(X)
+    if hasattr(kind, "collect_schema") and hasattr(kind, "collect"):
+        return X.collect()  # of polars
+    if hasattr(kind, "compute"):  # of Dask
+        raise TypeError(f"a {kind.__name__} is not computed yet; give X.compute()")
+    if hasattr(kind, "iloc") or (hasattr(kind, "get_columns") and hasattr(kind, "columns")):
+        return X
+    return _as_arrow(X)
+
+
+def _opened(X: Any) -> tuple[list[Any], int, list[Column]]:
+    """The labels of a frame's columns, how many rows it has, and the columns."""
+    if hasattr(type(X), "iloc"):
+        found = list(X.columns)
+        return found, len(X), [_pandas_column(X.iloc[:, f]) for f in range(len(found))]
+    if hasattr(type(X), "get_columns"):
+        return list(X.columns), X.height, list(map(_polars_column, X.get_columns()))
+    return list(X.column_names), X.num_rows, list(map(_arrow_column, X.columns))
+
+
+def _as_arrow(X: Any) -> Any:
+    """A table of pyarrow's."""
+    try:
+        pyarrow = import_module("pyarrow")
+    except ImportError:
+        raise ImportError(
+            f"a {type(X).__name__} is read by way of pyarrow, which is not installed; install it "
+            "(pip install pyarrow), or convert it to a DataFrame of pandas or polars"
+        ) from None
+    if isinstance(X, pyarrow.Table):
+        return X
+    if isinstance(X, pyarrow.RecordBatch):
+        return pyarrow.Table.from_batches([X])
+    if hasattr(X, "read_all"):
+        return X.read_all()
+    if hasattr(X, "__arrow_c_stream__"):
+        return pyarrow.table(X)
+    if hasattr(X, "__dataframe__"):
+        return import_module("pyarrow.interchange").from_dataframe(X)
+    raise TypeError(f"a {type(X).__name__} cannot be read; convert it to a DataFrame of pandas")
+
+
+def _pandas_column(series: Any) -> Column:
+    dtype = series.dtype
+    kind, name = getattr(dtype, "kind", "O"), str(dtype).lower()
+    text = name.startswith(("cat", "str", "large_str", "dict"))
+    usable = not name.startswith(("period", "interval", "list", "struct", "binary", "map"))
+    times = name.startswith(("date32", "date64", "time32", "time64"))  # of Arrow
+    if name == "object":
+        present = [v for v in series.tolist() if v is not None and not _is_na(v)]
+        text = any(isinstance(v, str) for v in present)
+        times = bool(present) and all(hasattr(v, "isoformat") for v in present)
+        odd = [v for v in present if not (text or times or hasattr(v, "__float__"))]
+        usable, dtype = not odd, f"a {type(odd[0]).__name__}" if odd else dtype
+
+    def numbers() -> Array:
+        if times:
+            return np.array([_time(v) for v in series.tolist()])
+        if kind in "mM":
+            unit = "datetime64[us]" if kind == "M" else "timedelta64[us]"
+            moments = series.to_numpy(dtype=unit)  # in UTC
+            seconds: Array = moments.view(np.int64) / 1e6
+            seconds[np.isnat(moments)] = np.nan
+            return seconds
+        if hasattr(dtype, "na_value") and (kind in "biuf" or name.startswith("decimal")):
+            found: Array = series.to_numpy(dtype=np.float64, na_value=np.nan)  # nullable
+            return found
+        return _signed(np.asarray(series))
+
+    return Column(
+        dtype, text, usable, lambda: [None if _is_na(v) else v for v in series.tolist()], numbers
+    )
+
+
+def _time(v: Any) -> float:
+    """A point in time in seconds since 1970 in UTC, or a time of day in seconds; NaN if missing."""
+    if v is None or _is_na(v):
+        return np.nan
+    if isinstance(v, datetime):
+        return (v if v.tzinfo else v.replace(tzinfo=UTC)).timestamp()
+    if isinstance(v, date):
+        return float((v.toordinal() - date(1970, 1, 1).toordinal()) * 86400)
+    return float(v.hour * 3600 + v.minute * 60 + v.second + v.microsecond / 1e6)
+
+
+def _signed(array: Array) -> Array:
+    """Truths as numbers that the engines do not take for codes."""
+    return array.astype(np.int8) if array.dtype.kind == "b" else array
+
+
+def _polars_column(series: Any) -> Column:
+    dtype = series.dtype
+    kind = dtype.base_type().__name__
+    text = kind in ("String", "Categorical", "Enum")
+    per = {"Date": 1 / 86400, "Time": 1e9, "Datetime": 1.0, "Duration": 1.0}.get(kind)
+    if kind in ("Datetime", "Duration"):
+        per = {"ms": 1e3, "us": 1e6, "ns": 1e9}[dtype.time_unit]
+    plain = kind in ("Boolean", "Decimal", "Null")
+
+    def numbers() -> Array:
+        if per is not None:
+            return np.asarray(series.to_physical().to_numpy(), np.float64) / per
+        if plain:
+            return np.array(series.to_list(), np.float64)
+        return np.asarray(series.to_numpy())
+
+    usable = text or plain or per is not None or dtype.is_numeric()
+    return Column(dtype, text, usable, series.to_list, numbers)
+
+
+def _arrow_column(column: Any) -> Column:
+    from edgeforest.sources.binary import arrow_usable, arrow_values
+
+    pyarrow = import_module("pyarrow")
+    if not hasattr(column, "chunks"):
+        column = pyarrow.chunked_array([column])
+    kind = column.type
+    text = str(kind).startswith(("dictionary", "string", "large_string"))
+
+    def numbers() -> Array:
+        values = arrow_values(pyarrow, column)
+        if isinstance(values, list):
+            return np.array(values, object if text else np.float64)
+        return np.asarray(values, np.int8 if pyarrow.types.is_boolean(kind) else None)
+
+    return Column(kind, text, arrow_usable(pyarrow, kind), column.to_pylist, numbers)
+
+
+# ---- Targets and weights ------------------------------------------------------------------------
+
+
 def _one_column(y: Any, what: str) -> Array:
     """A target or weights as an array of one dimension."""
     array = np.asarray(y)
+    if array.dtype == object and array.ndim == 1 and not isinstance(y, (np.ndarray, list, tuple)):
+        array = np.asarray(labels(y))  # whose missing values are None
     if array.ndim == 2 and array.shape[1] == 1:
         warnings.warn(
             f"A column-vector {what} was passed when a 1d array was expected. Please change the "

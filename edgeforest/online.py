@@ -905,6 +905,8 @@ class OnlineForest:
 
     def update_batch(self, rows, labels):
         """Learn rows in their order; returns what was predicted for each before it was learned."""
+        if hasattr(type(rows), "columns") or hasattr(type(rows), "read_all"):
+            rows = self._framed(rows)
         rows, labels = _seq(rows), _seq(labels)
         n = len(labels)
         if len(rows) != n:
@@ -916,6 +918,16 @@ class OnlineForest:
             with self._lock:
                 answers.extend(self._update(rows[at : at + PART], labels[at : at + PART]))
         return answers
+
+    def _framed(self, frame):
+        """The rows of a frame, by name; the first one names the features. On CPython."""
+        from edgeforest.inputs import Frame, rows_of
+
+        frame = Frame(frame)
+        if self.head.names is None:
+            self._categorical += frame.categorical()
+            self._name(frame.names or len(frame.columns))
+        return rows_of(self.head, frame)
 
     def _update(self, rows, labels):
         if self.head.names is None:

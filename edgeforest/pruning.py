@@ -79,8 +79,7 @@ def choose(model: Any, X: Any, y: Any, max_bytes: int | None, max_trees: int | N
 def _answers(model: Any, X: Any, y: Any) -> tuple[Array, Array, Array]:
     """What each tree says of each row, whether it may (trees, rows), and the truth."""
     forest: Forest = getattr(model, "forest_", model)
-    categories = [f for f, kinds in enumerate(forest.categories) if kinds is not None]
-    rows = inputs.read(X, categories)
+    rows = inputs.read_as(forest, X)
     if rows.m != forest.n_features:
         raise ValueError(f"X has {rows.m} features, the forest {forest.n_features}")
     some = oob.some(rows.n, ROWS, forest.seed)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, MASK, Forest
+from edgeforest.engine import rows_of
 
 Rows: TypeAlias = Literal["float32", "int16", "uint8"]
 Scale: TypeAlias = float | Literal["auto"] | None
@@ -180,5 +181,5 @@ def round_rows(forest: Forest, X: Any, rows: Rows, scales: list[float]) -> list[
             else float32(scaled(math.nan if v is None else float(v), s, rows) / s)
             for v, s, kinds in zip(row, scales or row, forest.categories, strict=True)
         ]
-        for row in X
+        for row in rows_of(forest, X)
     ]

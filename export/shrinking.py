@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from edgeforest import core_pure
 from edgeforest.combine import _forest, like
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, INF, LEAF, LEVELS, MISSING_LEFT, Forest
+from edgeforest.engine import rows_of
 
 _checks: Any = core_pure  # whose stub has only what is public
 _Paths: TypeAlias = "dict[int, _Numbers | _Categories]"
@@ -92,6 +93,7 @@ def shrink(forest: Any, rows: Any = None, *, levels: int | None = None) -> tuple
     small.votes = subtrees.votes
     _part(small, forest.n_votes)
     small.prepare()
+    rows = rows_of(forest, rows)
     if rows is not None and not hasattr(rows, "__len__"):
         rows = list(rows)  # they are predicted twice
     before, after = ([] if rows is None else one.predict(rows) for one in (forest, small))

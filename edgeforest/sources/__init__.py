@@ -23,6 +23,7 @@ from glob import glob
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
+from edgeforest.engine import is_frame, read_frame
 from edgeforest.names import problem as wrong_with
 from edgeforest.names import quoted, visible
 from edgeforest.storage import draw as draw
@@ -56,6 +57,7 @@ class Source:
     decimal_comma = False  # 1,5 is a number (`texts` only)
     notes: Sequence[str] = ()  # what may not be meant as it was said
     unnamed: Collection[str] = ()  # columns that the header does not name, such as R's row names
+    categorical: Collection[str] = ()  # columns that are categories though they look like numbers
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -195,12 +197,14 @@ def _kept(values: Any, places: list[int]) -> Any:
 
 
 class Table(Source):
-    """Rows in memory: an array, or lists. Or columns, if they are given as a dict by name."""
+    """Rows in memory: an array, or lists. Or columns: a dict of them by name, or a frame."""
 
     def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
         super().__init__()
         self._columns: list[Any] | None = None
         self._rows: Any = None
+        if is_frame(data):
+            data, self.categorical = _frame_columns(data)
         if isinstance(data, dict):
             self._columns = list(data.values())
             names = list(data) if names is None else names
@@ -223,7 +227,12 @@ class Table(Source):
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
         if self._columns is not None:
-            return [[column[i] for i in rows] for column in self._columns]
+            return [
+                column.take(list(rows)).tolist()  # an array of NumPy
+                if hasattr(column, "take")
+                else [column[i] for i in rows]
+                for column in self._columns
+            ]
         picked = [self._rows[i] for i in rows]
         width = len(self.names)
         for i, row in zip(rows, picked, strict=True):
@@ -232,10 +241,24 @@ class Table(Source):
         return [[row[f] for row in picked] for f in range(width)]
 
 
+def _frame_columns(data: Any) -> tuple[dict[str, Any], list[str]]:
+    """The columns of a frame, and which of them are categories that are not text."""
+    columns: dict[str, Any] = {}
+    categorical = []
+    for name, column in read_frame(data).items():
+        if not column.category:
+            columns[name] = column.numbers()
+            continue
+        values = columns[name] = column.plain()
+        if not any(isinstance(v, str) for v in values):
+            categorical.append(name)
+    return columns, categorical
+
+
 def open_source(
     given: Any, *, dates: Iterable[str] | Mapping[str, str | None] = (), **options: Any
 ) -> Source:
-    """A source from what there is: a path, several paths, rows in memory, or any iterable of rows.
+    """A source from what there is: a path or several, rows in memory, a frame, an iterable of rows.
 
     What a file is, is told by its first bytes, and for text by its name: `.jsonl`, `.ndjson` and
     `.json` are JSON lines, `.lp` and `.influx` InfluxDB's line protocol, all other text is CSV. A
@@ -265,7 +288,7 @@ def open_source(
         return _open_path(path, options)
     if isinstance(given, (list, tuple)) and given and isinstance(given[0], (str, os.PathLike)):
         return _joined([open_source(one, **options) for one in _once(given)])
-    if isinstance(given, (list, tuple, dict)) or hasattr(given, "shape"):
+    if isinstance(given, (list, tuple, dict)) or is_frame(given) or hasattr(given, "shape"):
         return Table(given, **options)
     if not hasattr(given, "__iter__"):
         raise TypeError(f"a source is a path, a table or an iterable of rows, got {given!r}")

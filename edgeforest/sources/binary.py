@@ -935,7 +935,7 @@ class Joined(Source):
             self.name = f"{first.name} and {len(self._sources) - 1} more"
         self.names = list(first.names)
         self.texts, self.decimal_comma = first.texts, first.decimal_comma
-        self.unnamed = first.unnamed
+        self.unnamed, self.categorical = first.unnamed, first.categorical
         for source in self._sources:
             self._compare(source)
         self._orders = [[s.names.index(name) for name in self.names] for s in self._sources]

@@ -116,6 +116,8 @@ def look(
 ) -> Schema:
     """Find out what the columns of a source are, from a random sample of `most` of its rows."""
     categorical, drop = list(categorical), list(drop)
+    more = [v for v in source.categorical if v not in (target, *categorical, *drop)]
+    categorical += more
     asked = {target, *categorical, *drop}
     known = set(source.names)
     for name in (target, *categorical, *drop):
