@@ -15,10 +15,12 @@ import pytest
 
 import edgeforest
 from edgeforest import (
+    Budget,
     OnlineForest,
     RandomForestClassifier,
     engine,
     open_source,
+    sampling,
     train,
     train_source,
 )
@@ -141,6 +143,20 @@ def test_labels_of_every_kind(make: Any, values: list) -> None:
             found_weighted = train(X, y, criterion=criterion, n_trees=3, sample_weight=weight)
             assert found_weighted.to_json() == plain
         assert [forest.to_json() for forest in found] == [expected, expected]
+
+
+@every_frame
+def test_a_budget_in_seconds_takes_frames_and_samples_of_them(make: Any, monkeypatch) -> None:
+    for y in (LABELS, pa.array(LABELS), pl.Series(LABELS)):
+        forest = train(make(), y, budget=Budget(seconds=600), **OPTIONS)
+        assert forest.to_json() == from_lists().to_json()
+        model = RandomForestClassifier(4, random_state=3, max_features=3)
+        model.set_params(budget=Budget(seconds=600)).fit(make(), y)
+        assert model.forest_.names == NAMES
+    monkeypatch.setattr(sampling, "_fitting", lambda count, *_: 32 if count < 32 else 0)  # in time
+    forest = train(make(), pa.array(LABELS), budget=Budget(seconds=600), **OPTIONS)
+    assert forest.names == NAMES
+    assert forest.predict(make()) != from_lists().predict(make())
 
 
 def test_options_of_training_go_with_a_frame() -> None:
