@@ -15,6 +15,7 @@ import numpy as np
 
 from edgeforest import core_pure
 from edgeforest.engine import is_frame
+from edgeforest.names import listed, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -279,7 +280,7 @@ class Frame:
         for f, (label, column) in enumerate(zip(self.labels, self.columns, strict=True)):
             if not column.usable:
                 raise TypeError(
-                    f"column {label!r} holds {column.kind}, which is neither numbers, text, truths "
+                    f"column {quoted(label)} holds {column.kind}, which is neither numbers, text, truths "
                     "nor times; leave it out, or convert it"
                 )
             if f in categorical:
@@ -321,13 +322,13 @@ class Frame:
         absent = [name for name in names if name not in places]
         if absent:
             raise ValueError(
-                f"the frame has no column {absent[0]!r}, which the forest was trained on; it has "
-                f"{_listed(own)}"
+                f"the frame has no column {quoted(absent[0])}, which the forest was trained on; it has "
+                f"{listed(own)}"
             )
         extra = sorted(places.keys() - set(names), key=own.index)
         if extra:
             raise ValueError(
-                f"the frame has columns that the forest was not trained on: {_listed(extra)}; "
+                f"the frame has columns that the forest was not trained on: {listed(extra)}; "
                 "leave them out"
             )
         self.columns = [self.columns[places[name]] for name in names]
@@ -338,12 +339,7 @@ class Frame:
     def _refuse_twice(self) -> None:
         if len(set(self.labels)) < len(self.labels):
             twice = [label for label in self.labels if self.labels.count(label) > 1]
-            raise ValueError(f"the frame has more than one column {twice[0]!r}; rename one")
-
-
-def _listed(names: Sequence[Any], most: int = 12) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(str, names[:most])) + more
+            raise ValueError(f"the frame has more than one column {quoted(twice[0])}; rename one")
 
 
 def read_as(forest: Forest, X: Any) -> Rows:
@@ -372,7 +368,7 @@ def parted(X: Any, y: Any) -> tuple[Any, Any]:
     names = list(X.column_names if hasattr(type(X), "column_names") else X.columns)
     if names.count(y) != 1:
         found = "more than one" if y in names else "no"
-        raise ValueError(f"the frame has {found} column {y!r}; it has {_listed(names)}")
+        raise ValueError(f"the frame has {found} column {quoted(y)}; it has {listed(names)}")
     rest = [name for name in names if name != y]
     if hasattr(type(X), "column_names"):
         return X.select(rest), X.column(y)
@@ -399,7 +395,7 @@ def labels(y: Any) -> Any:
         frame = Frame(y)
         if len(frame.columns) != 1:
             raise ValueError(
-                f"y must be one column, got {len(frame.columns)}: {_listed(frame.labels)}"
+                f"y must be one column, got {len(frame.columns)}: {listed(frame.labels)}"
             )
         return _labels_of(frame.columns[0])
     column = _series(y)

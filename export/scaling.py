@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, MASK, Forest
 from edgeforest.engine import rows_of
+from edgeforest.names import quoted
 
 Rows: TypeAlias = Literal["float32", "int16", "uint8"]
 Scale: TypeAlias = float | Literal["auto"] | None
@@ -117,7 +118,7 @@ def _refuse_outside(forest: Forest, f: int, cuts: set[float], rows: Rows, scale:
         times = f" times {scale:g}" if scale != 1 else ""
         way = "take int16" if rows == "uint8" and cut < 0 else "give a smaller scale, or auto"
         raise ValueError(
-            f"feature {forest.names[f]!r} has values on both sides of {cut:g}{times}, but {rows} "
+            f"feature {quoted(forest.names[f])} has values on both sides of {cut:g}{times}, but {rows} "
             f"goes from {low} to {high}; {way}, or take float32"
         )
 
@@ -132,7 +133,7 @@ def _refuse_fractions(forest: Forest, rows: Rows) -> None:
     for t, f, cut in _splits(forest):
         if cut * 2 % 1 and (cut * GRID % 1 or seen.setdefault((t, f, math.floor(cut)), cut) != cut):
             raise ValueError(
-                f"feature {forest.names[f]!r} was trained on fractions (it has a threshold of "
+                f"feature {quoted(forest.names[f])} was trained on fractions (it has a threshold of "
                 f"{cut:.7g}), which {rows} cannot hold; give a scale such as 10, or auto, or 1 to "
                 "round its values, or take float32"
             )
