@@ -349,7 +349,8 @@ class Data:
         if not _is_sequence(categorical):
             raise TypeError(f"categorical must be a list of features, got {categorical!r}")
         for item in categorical:
-            f = self.names.index(item) if item in self.names else item
+            named = not isinstance(item, int) and item in self.names
+            f = self.names.index(item) if named else item
             self.categories[_between("categorical (or name a feature)", f, 0, self.m - 1)] = []
 
     def read_weights(self, sample_weight, class_weight):

@@ -294,7 +294,7 @@ def read(
     if is_frame(X):
         X, asked = _inputs().for_training(X, asked)
     try:
-        training: Training = maker(X, y, **asked)
+        training: Training = maker(X, y, **_with_places(asked))
     except TypeError as error:
         if " of target must be a number, got " not in str(error):
             raise
@@ -302,6 +302,16 @@ def read(
         raise TypeError(f"{error}{classes}") from None
     _refuse_texts(training.grown)
     return training
+
+
+def _with_places(options: Any) -> Any:
+    """The options with places of categorical features, not names: the core looks up each in turn."""
+    given, kinds = options.get("names"), options.get("categorical")
+    if not isinstance(given, (list, tuple)) or not isinstance(kinds, (list, tuple)):
+        return options
+    places = {str(name): f for f, name in reversed(list(enumerate(given)))}
+    kinds = [places.get(item, item) if isinstance(item, str) else item for item in kinds]
+    return {**options, "categorical": kinds}
 
 
 def _refuse_texts(forest: Forest, most: int = names.MAX_TEXT) -> None:

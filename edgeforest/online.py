@@ -30,6 +30,14 @@ except ImportError:  # a board, where the core is a file of its own
     import core_pure
 
 try:
+    from edgeforest.names import refuse
+except ImportError:  # a board, whose text is UTF-8 whatever it is
+
+    def refuse(what, texts):
+        pass
+
+
+try:
     from threading import Lock
 except ImportError:  # a board
 
@@ -776,6 +784,7 @@ class OnlineForest:
                     self._places[v] = len(head.classes)
                     head.classes.append(v)
             core_pure._sorted_set(head.classes, "classes")
+            refuse("the label", head.classes)
         elif classes is not None:
             raise ValueError("a regression has no classes; leave them out")
         head.names = None
@@ -789,7 +798,9 @@ class OnlineForest:
             features = [
                 f"x{i}" for i in range(core_pure._between("features", features, 1, FEATURE))
             ]
-        head.names = [str(v) for v in features]
+        features = [str(v) for v in features]
+        refuse("the name", features)
+        head.names = features
         if len(set(head.names)) < len(head.names) or not head.names:
             raise ValueError("features must be names that differ, at least one")
         head.importances = [0] * len(head.names)
@@ -979,6 +990,7 @@ class OnlineForest:
         classes = self.head.classes
         known = len(classes)
         core_pure._sorted_set(classes[:1] + list(new), "labels")
+        refuse("the label", new)
         classes.extend(sorted(new, key=lambda v: new[v]))
         try:
             if self._grove is None:
@@ -1066,6 +1078,7 @@ class OnlineForest:
                     v = core_pure._plain(row[f], 0, what)
                     if v is not None and v not in head.places[f]:
                         core_pure._sorted_set(kinds[:1] + [v], what)
+                        refuse("the category", [v])
                         kinds.append(v)
                         head.places[f][v] = len(kinds)
 

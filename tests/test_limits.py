@@ -58,6 +58,20 @@ def test_looking_at_many_columns_compares_each_name_a_few_times():
     assert Counted.compared < 50 * n, "it was n * n / 2"
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_many_categorical_features_are_found_by_name_in_one_pass(engine):
+    n = 1000
+    features = [f"c{i}" for i in range(n)]
+    asked = [Counted(name) for name in features]
+    Counted.compared = 0
+    rows = [[i % 3] * n for i in range(8)]
+    forest = edgeforest.train(
+        rows, [0, 1] * 4, names=features, categorical=asked, n_trees=1, max_depth=1, engine=engine
+    )
+    assert all(forest.categories)
+    assert Counted.compared < 5 * n, "it was n * n"
+
+
 def test_names_that_come_again_are_numbered_in_one_pass():
     many = text._distinct(["a"] * 3000)
     assert many[:3] == ["a", "a.2", "a.3"]
@@ -158,6 +172,24 @@ def test_names_labels_and_categories_that_no_file_should_hold(engine, text, word
         engine=engine,
     )
     assert edgeforest.load(model.to_json()).names[0] == longest
+
+
+@pytest.mark.parametrize("engine", ["pure", "native"])
+@pytest.mark.parametrize("text", ["x" * 1001, HALF])
+def test_an_online_forest_refuses_them_too_and_goes_on(engine, text):
+    if engine not in ENGINES:
+        pytest.skip("there is no native engine")
+    options = {"n_trees": 2, "engine": engine}
+    assert "the name " in refused(lambda: edgeforest.OnlineForest([text, "b"], **options))
+    assert "the label " in refused(lambda: edgeforest.OnlineForest(2, classes=[text], **options))
+    learner = edgeforest.OnlineForest(["a", "b"], categorical=["b"], **options)
+    for i in range(60):
+        learner.update([i % 7, "uv"[i % 2]], "xy"[i % 2])
+    assert "the label " in refused(lambda: learner.update([1, "u"], text))
+    assert "the category " in refused(lambda: learner.update([1, text], "x"))
+    for i in range(60):
+        learner.update([i % 7, "uv"[i % 2]], "xy"[i % 2])
+    assert edgeforest.load(learner.forest().to_json()).classes == ["x", "y"]
 
 
 def signed(text):
