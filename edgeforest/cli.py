@@ -1014,6 +1014,7 @@ def inspect_command(args: argparse.Namespace) -> int:
     say("model", kept_file(args.model), wrap=False)
     say("kind", f"{forest.kind} for {task}")
     say("trained", f"criterion {forest.criterion}, splitter {forest.splitter}, seed {forest.seed}")
+    print_rows(args.model)
     say("spent", spent(forest))
     say("forest", shape(forest))
     say("predicts", predicts(forest))
@@ -1028,6 +1029,16 @@ def inspect_command(args: argparse.Namespace) -> int:
     if len(forest.names) > most:
         print(f"  and {len(forest.names) - most:,} more")
     return 0
+
+
+def print_rows(path: str) -> None:
+    """Say which rows a checkpoint was trained on; nothing of other models."""
+    from edgeforest.streaming import noted  # most models are none
+
+    log, done = noted(path)
+    if log is not None:
+        more = "" if done else "; not done yet: train --resume goes on"
+        say("rows", f"{count(log['rows'], 'row')} of {log['name']}{more}", wrap=False)
 
 
 def merge_command(args: argparse.Namespace) -> int:

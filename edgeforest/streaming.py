@@ -66,15 +66,15 @@ def begun(source: Source, checkpoint: str | os.PathLike[str], refresh: bool = Fa
     forest, state = storage.read(path)
     if forest is None:
         return Begun(source)
-    before: Any = state.get("log") if isinstance(state, dict) else None
-    if state is None or not _is_extent(before) or type(state.get("done")) is not bool:
+    before, done = _noted(state)
+    if state is None or before is None:
         raise ValueError(
             f"{path} does not say which rows it was trained on: it is no checkpoint of a source; "
             "use another path, or remove it to train anew"
         )
     found = source.first(before)
     rows = count(before["rows"], "row")
-    kept = forest if refresh and state["done"] else None
+    kept = forest if refresh and done else None
     how = "training anew" if kept is None else f"adding trees to its {len(forest)}, trained"
     if found is None:
         if before["place"] != source.origin()["place"] or not before["place"]:
@@ -91,7 +91,7 @@ def begun(source: Source, checkpoint: str | os.PathLike[str], refresh: bool = Fa
     later = len(source) - len(found)
     if not later:
         return Begun(found, forest, state)
-    if state["done"]:
+    if done:
         return Begun(
             source,
             note=f"{source.name} has {count(later, 'row')} more than the {before['rows']:,} that "
@@ -106,6 +106,24 @@ def begun(source: Source, checkpoint: str | os.PathLike[str], refresh: bool = Fa
         f"{source.name}: finishing it with these",
         later,
     )
+
+
+def noted(checkpoint: str | os.PathLike[str]) -> tuple[dict[str, Any] | None, bool]:
+    """The rows that a model was trained on, and whether it is done; None if it is no checkpoint.
+
+    >>> _ = train_source({"a": [1, 2] * 50, "y": [0, 1] * 50}, "y", n_trees=3, checkpoint="model.json")
+    >>> log, done = noted("model.json")
+    >>> log["rows"], log["name"], done
+    (100, 'the source', True)
+    """
+    return _noted(storage.read(checkpoint)[1])
+
+
+def _noted(state: Any) -> tuple[dict[str, Any] | None, bool]:
+    if not isinstance(state, dict) or type(state.get("done")) is not bool:
+        return None, False
+    log = state.get("log")
+    return (log, state["done"]) if _is_extent(log) else (None, False)
 
 
 def _is_extent(value: Any) -> bool:

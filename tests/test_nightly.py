@@ -65,8 +65,8 @@ def trained(log, **options):
 
 def noted(checkpoint):
     """How many rows a checkpoint knows, and whether it is done."""
-    state = storage.read(checkpoint)[1]
-    return state["log"]["rows"], state["done"]
+    log, done = streaming.noted(checkpoint)
+    return log["rows"], done
 
 
 def resumed(log, checkpoint, **options):
@@ -466,6 +466,9 @@ def test_the_command_line_goes_on_with_a_log_that_grew(log, tmp_path, capsys, mo
         with pytest.raises(PowerCut):
             cli.main(command)
     assert noted(path) == (1000, False)
+    assert cli.main(["inspect", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "rows       1,000 rows of log.csv; not done yet: train --resume goes on\n" in said
     assert not out.exists()
     append(log, range(1000, 1200))
     with open(log, "a") as stream:
