@@ -1,11 +1,12 @@
 """Kill -9 at random moments of `edgeforest train --checkpoint --resume`, and look at what is left.
 
-    python benchmarks/power_loss.py [--kills 50] [--rows 40000] [--trees 60] [--seed 0]
+    python benchmarks/power_loss.py [--kills 50] [--nights 30] [--rows 40000] [--trees 60] [--seed 0]
 
 One run is left undisturbed. The others, of the same command, are killed at random moments from
 their first instruction on, and begun again, until so many kills have come. After every kill the
 checkpoint must load; each time that a run comes to its end, its model must be, byte for byte, the
-undisturbed one. Exits with 1 if anything is not as it must be.
+undisturbed one. Then come nights: each begins with more rows in the log, a few kills and a few more
+rows, and must end with a model of all of them. Exits with 1 if anything is not as it must be.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import time
 from collections import Counter
 
 import edgeforest
-from edgeforest import demo
+from edgeforest import demo, streaming
 
 
 def main() -> None:
@@ -28,12 +29,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--nights", type=int, default=30)
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--trees", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        problems = run(folder, args)
+        problems = run(folder, args) if args.kills else []
+    with tempfile.TemporaryDirectory() as folder:
+        problems += nights(folder, args)
     if problems:
         sys.exit("; ".join(problems))
 
@@ -91,6 +95,48 @@ def run(folder: str, args: argparse.Namespace) -> list[str]:
     print(f"ends: {ends}, each with the undisturbed model of {len(expected):,} bytes")
     print(f"other files that are left: {', '.join(sorted(strange)) or 'none'}")
     print(f"problems: {'; '.join(problems) or 'none'}")
+    return problems
+
+
+def nights(folder: str, args: argparse.Namespace) -> list[str]:
+    """A log that grows, a job that is killed: how many nights ended without all rows learned."""
+    log, path, out = (
+        os.path.join(folder, name) for name in ("log.csv", "night.json", "model.json")
+    )
+    command = [sys.executable, "-m", "edgeforest", "train", log, "--target", "activity"]
+    command += ["--trees", "20", "--max-depth", "6", "--checkpoint", path, "--resume", "--out", out]
+    rows = demo.sample_log(args.rows)
+    chance = random.Random(args.seed)
+    there = kills = 0
+    usual = 2.0
+    problems = []
+
+    def append(count: int) -> int:
+        some = rows[there : there + count]
+        with open(log, "a", newline="") as stream:
+            csv.writer(stream).writerows(some if there else [demo.COLUMNS, *some])
+        return len(some)
+
+    for night in range(args.nights):
+        there += append(args.rows // args.nights // 2)
+        for _ in range(chance.randrange(4)):
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            try:
+                process.wait(chance.uniform(0, usual))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                kills += 1
+            there += append(args.rows // args.nights // 10)
+        began = time.monotonic()
+        code = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
+        usual = time.monotonic() - began
+        seen, done = streaming.noted(path)
+        if code or seen is None or seen["rows"] != there or not done:
+            problems.append(f"night {night} ended with {code}, of {there} rows: {seen}")
+        elif edgeforest.load(path).to_json() != edgeforest.load(out).to_json():
+            problems.append(f"night {night} left another model")
+    print(f"nights: {args.nights}, {kills} kills, {there:,} rows in the end, lost: {len(problems)}")
     return problems
 
 
