@@ -12,7 +12,7 @@ import pytest
 
 import edgeforest
 from edgeforest import cli, names
-from edgeforest.sources import MAX_COLUMNS, SourceError, open_source, text
+from edgeforest.sources import MAX_COLUMNS, SourceError, open_source, schema, text
 from edgeforest.sources.schema import MAX_FEATURES, look
 
 ENGINES = edgeforest.engine.present()
@@ -272,6 +272,18 @@ def test_a_column_with_a_name_that_is_too_long(tmp_path):
 
 
 # ---- Values
+
+
+def test_categories_without_end_do_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr(schema, "MAX_DISTINCT", 300)
+    n = 40_000
+    words = [f"w{i % 2}" if i % 50 else f"w{i}" for i in range(n)]  # 800 that are rare
+    for name, target in (("word", "y"), ("y", "word")):
+        table = open_source(
+            {"x": [i % 7 for i in range(n)], name: words, target: [i % 2 for i in range(n)]}
+        )
+        sentence = refused(lambda t=table: edgeforest.train_source(t, "y", n_trees=1), SourceError)
+        assert "has more than 300 distinct values" in sentence
 
 
 def test_values_of_a_database_that_take_gigabytes_are_refused(tmp_path):

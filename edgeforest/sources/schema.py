@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LOOK = 4096  # rows that tell what the columns are ...
 CELLS = 40_000  # ... or fewer, if there are many columns
 MAX_FEATURES = 16_383  # of a forest
+MAX_DISTINCT = 1 << 16  # texts of a column that are kept in memory
 
 
 @dataclass
@@ -81,6 +82,13 @@ class Schema:
                     name = quoted(self.target if f < 0 else self.names[f])
                     raise SourceError(f"the value {quoted(v)} of column {name} {wrong}; replace it")
                 known[v] = kind(v)
+        if len(known) > MAX_DISTINCT:  # they stay in memory, and no forest has as many
+            name = quoted(self.target if f < 0 else self.names[f])
+            raise SourceError(
+                f"column {name} has more than {MAX_DISTINCT:,} distinct values, far more than "
+                f"{'classes' if f < 0 else 'categories'} of a forest; "
+                + ("learn another column" if f < 0 else "leave it out with drop")
+            )
         return [known.get(v) for v in values]
 
     def _numbers(self, values: Any, name: str) -> Any:
