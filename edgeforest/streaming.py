@@ -77,7 +77,7 @@ def begun(source: Source, checkpoint: str | os.PathLike[str], refresh: bool = Fa
     kept = forest if refresh and done else None
     how = "training anew" if kept is None else f"adding trees to its {len(forest)}, trained"
     if found is None:
-        if before["place"] != source.origin()["place"] or not before["place"]:
+        if not _is_same_place(before, source.origin()):
             raise ValueError(
                 f"{path} was trained on {rows} of {before['name']}, and {source.name} does not "
                 "begin with these; use another path, or remove it to train anew"
@@ -126,11 +126,17 @@ def _noted(state: Any) -> tuple[dict[str, Any] | None, bool]:
     return (log, state["done"]) if _is_extent(log) else (None, False)
 
 
+def _is_same_place(before: dict[str, str], now: dict[str, str]) -> bool:
+    """Whether rows are from the same file, or, of several files, from the same folder."""
+    of = "place" if before["place"] and now["place"] else "folder"
+    return bool(before[of]) and before[of] == now[of]
+
+
 def _is_extent(value: Any) -> bool:
     """Whether a value can be what `Source.extent` gives."""
     return (
         isinstance(value, dict)
-        and all(isinstance(value.get(name), str) for name in ("name", "place", "crc32"))
+        and all(isinstance(value.get(name), str) for name in ("name", "place", "folder", "crc32"))
         and all(type(value.get(name, 1)) is int for name in ("rows", "bytes"))
         and value.get("rows", 0) > 0
         and isinstance(value.get("parts", []), list)

@@ -160,6 +160,28 @@ def test_a_log_that_was_rotated_is_trained_anew_and_another_log_is_refused(done,
     )
 
 
+def test_a_folder_of_logs_whose_oldest_go(tmp_path):
+    path = tmp_path / "model.json"
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    pattern = str(folder / "*.csv")
+    for day in range(1, 8):
+        append(folder / f"{day}.csv", range(day * 500, day * 500 + 200))
+        (folder / f"{day - 3}.csv").unlink(missing_ok=True)
+        forest, said = resumed(pattern, path)
+        assert noted(path) == (200 * min(day, 3), True)
+        assert len(said) == (day > 1)
+        assert forest == trained(pattern)
+    for day in (5, 6):
+        (folder / f"{day}.csv").unlink()
+    append(folder / "7.csv", range(10))
+    assert "does not begin any more" in resumed(pattern, path)[1][0], "one is left"
+    assert noted(path) == (210, True)
+    append(folder / "8.csv", range(90))
+    assert "90 rows more" in resumed(pattern, path, refresh=True)[1][0]
+    assert len(edgeforest.load(path)) == 12
+
+
 def test_one_row_that_was_altered_is_noticed(log, tmp_path):
     path = tmp_path / "model.json"
     cut_after(2, log, path)
@@ -385,7 +407,7 @@ def test_a_state_that_no_training_left_is_refused_in_a_sentence(log, tmp_path):
         tried = refused = gone_on = 0
         fields = [("signature",), ("log",), ("done",)]
         fields += [] if done else [("importance",), ("seconds",), ("importance", 1)]
-        fields += [("log", name) for name in ("rows", "crc32", "place", "name", "bytes")]
+        fields += [("log", name) for name in ("rows", "crc32", "place", "folder", "name", "bytes")]
         fields += [("signature", name) for name in ("rows", "trees", "seed", "features", "options")]
         for field in fields:
             for value in ("missing", *wrong):

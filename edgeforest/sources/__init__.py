@@ -128,7 +128,7 @@ class Source:
     path: str | None = None  # of the file, if there is one
 
     def extent(self) -> dict[str, Any]:
-        """What a checkpoint remembers of these rows: whence, how many, and a checksum."""
+        """What a checkpoint remembers of these rows: whence they are, how many, and a checksum."""
         return {**self.origin(), "rows": len(self), "crc32": self.checksum(len(self))}
 
     def first(self, extent: Mapping[str, Any]) -> Source | None:
@@ -146,12 +146,16 @@ class Source:
         return First(self, n)
 
     def origin(self) -> dict[str, str]:
-        """A name to call it by, and a checksum of the place: a model may be given away."""
+        """A name to call it by, and checksums of its place and folder: a model may be given away."""
         if self.path is None:
-            return {"name": self.name, "place": ""}
-        place = self.name.replace(self.path, os.path.realpath(self.path))
-        name = self.name.replace(self.path, os.path.basename(self.path))
-        return {"name": name, "place": f"{zlib.crc32(os.fsencode(place)):08x}"}
+            return {"name": self.name, "place": "", "folder": ""}
+        real = os.path.realpath(self.path)
+        folder, file = os.path.split(real)
+        return {
+            "name": self.name.replace(self.path, file),
+            "place": f"{zlib.crc32(os.fsencode(self.name.replace(self.path, real))):08x}",
+            "folder": f"{zlib.crc32(os.fsencode(folder)):08x}",
+        }
 
     def checksum(self, n: int) -> str:
         """The checksum of the first n rows; of a large file that of a sample of them."""

@@ -1013,18 +1013,18 @@ class Joined(Source):
         for source in self._sources:
             source.check()
 
+    def origin(self) -> dict[str, str]:
+        """A name to call them by, and a checksum of the folder: files may come and go there."""
+        parts = [source.origin() for source in self._sources]
+        name = self.name.replace(self._sources[0].name, parts[0]["name"])
+        folders = {part["folder"] for part in parts}
+        return {"name": name, "place": "", "folder": folders.pop() if len(folders) == 1 else ""}
+
     def extent(self) -> dict[str, Any]:
         """What a checkpoint remembers of these rows: that of each source."""
         parts = [source.extent() for source in self._sources]
         crc = zlib.crc32("".join(part["crc32"] for part in parts).encode())
-        places = zlib.crc32("".join(part["place"] for part in parts).encode())
-        return {
-            "name": self.name.replace(self._sources[0].name, parts[0]["name"]),
-            "place": f"{places:08x}" if all(part["place"] for part in parts) else "",
-            "rows": len(self),
-            "crc32": f"{crc:08x}",
-            "parts": parts,
-        }
+        return {**self.origin(), "rows": len(self), "crc32": f"{crc:08x}", "parts": parts}
 
     def first(self, extent: Mapping[str, Any]) -> Source | None:
         """The sources as far as a checkpoint knew them, if they still begin so; else None."""
