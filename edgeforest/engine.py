@@ -219,9 +219,11 @@ def _plain(values: Any) -> Any:
 
 def rows_of(forest: Forest, rows: Any) -> Any:
     """Rows as a forest predicts them: those of a frame in the order of its features, by name."""
-    if isinstance(rows, (list, tuple)) or not is_frame(rows):
+    if isinstance(rows, (list, tuple)):
         return rows
-    return _inputs().rows_of(forest, rows)
+    if hasattr(type(rows), "iloc") and hasattr(type(rows), "to_frame"):  # a row of pandas
+        return _inputs().row_of(forest, rows)
+    return _inputs().rows_of(forest, rows) if is_frame(rows) else rows
 
 
 def takes_frames(method: Callable[..., Any]) -> Any:

@@ -360,6 +360,13 @@ def rows_of(forest: Forest, X: Any) -> Any:
     return list(zip(*(list(column) for column in columns), strict=True))
 
 
+def row_of(forest: Forest, row: Any) -> list[Any]:
+    """The values of a row of a frame of pandas, by name if they have the names of the features."""
+    values = _pandas_column(row).plain()
+    found = dict(zip(row.index, values, strict=True))
+    return [found[name] for name in forest.names] if {*found} == {*forest.names} else values
+
+
 def parted(X: Any, y: Any) -> tuple[Any, Any]:
     """A frame and its labels, which may be named by y: the others are the features."""
     X = collected(X)

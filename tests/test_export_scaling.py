@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
@@ -10,6 +11,7 @@ from array import array
 from pathlib import Path
 
 import pytest
+from runtimes import needs_micropython, output, run_micropython
 from test_export_c import STRICT, compile_c, expected, hard_rows, made, needs_gcc
 
 from edgeforest import Forest, cli, train
@@ -256,6 +258,25 @@ HOSTILE = [
     "two\nlines", "cr\rlf\r\n", "\x00nul", "\x1b[31m", "ä€\U0001f600", "\u202eright to left",
     "\u2028", '"""', "'''", "#", "%s %n", "", " ", "//", "\\u0041 \\N{DIGIT ONE}", "{x}",
 ]  # fmt: skip
+
+
+@needs_micropython
+def test_modules_with_hostile_names_run_in_micropython(tmp_path: Path) -> None:
+    labels = [f"{i}{name}" for i, name in enumerate(HOSTILE)]
+    X = [[i % 5, labels[i % len(labels)]] for i in range(200)]
+    y = [labels[i % len(labels)] for i in range(200)]
+    for k, name in enumerate(HOSTILE):
+        forest = train(X, y, n_trees=1, max_depth=2, names=[name, "b" + name], categorical=[1])
+        (tmp_path / f"m{k}.py").write_text(to_micropython(forest), encoding="utf-8")
+    code = f"""
+import json
+for k in range({len(HOSTILE)}):
+    module = __import__("m%d" % k)
+    assert module.predict([1, 2]) in module.CLASSES
+print(json.dumps(module.CLASSES))
+"""
+    said = json.loads(output(run_micropython(code, tmp_path, "1m", [])))
+    assert sorted(said) == sorted(labels)
 
 
 @needs_gcc

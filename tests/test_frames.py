@@ -322,6 +322,15 @@ def test_frames_of_numbers_alone_and_empty_ones_are_predicted() -> None:
         assert forest.predict(frame[:1]) == forest.predict(frame)[:1]
 
 
+def test_one_row_of_a_frame_of_pandas_is_predicted() -> None:
+    forest = from_lists()
+    frame = in_another_order(of_pandas())
+    expected = forest.predict(frame)
+    for i in range(20):
+        assert forest.predict(frame.iloc[i]) == expected[i]
+        assert forest.predict(pd.Series(ROWS[i])) == expected[i]
+
+
 def test_columns_that_are_missing_or_too_many_are_named() -> None:
     forest = from_lists()
     frame = of_pandas()
