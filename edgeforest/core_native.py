@@ -42,6 +42,8 @@ def _view(values: Any) -> memoryview | None:
         return None
     if view.format is None or view.format.lstrip("@=<") not in _TYPES or view.ndim not in (1, 2):
         return None
+    if view.suboffsets:  # rows that lie in places of their own
+        return None
     if view.format[0] == "<" and array("H", [1]).tobytes() != b"\1\0":
         return None
     return view
@@ -52,7 +54,10 @@ def _type(view: memoryview) -> int:
 
 
 class _Columns:
-    """Where the columns of numbers lie: buffers, and for each column six numbers."""
+    """Where the columns of numbers lie: buffers, and for each column six numbers.
+
+    Those of the user are held as views from the first look on: nobody can shorten them then.
+    """
 
     def __init__(self, m: int, bounds: array | None) -> None:
         self.buffers: list[Any] = []
@@ -100,7 +105,7 @@ class Training(core_pure.Training):
         if view is None or view.ndim != 1 or _type(view) > 7 or view.format == "?":
             return super()._read_classes(y)
         codes = array("H", bytes(2 * self.n))
-        classes = _kernel.classes(*_column(y, view), self.n, codes)
+        classes = _kernel.classes(*_column(view), self.n, codes)
         if classes is None or len(classes) > 4096:
             return super()._read_classes(y)
         self.classes = classes
@@ -113,9 +118,10 @@ class Training(core_pure.Training):
         view = _view(y)
         if view is None or view.ndim != 1:
             y = core_pure._floats(y, "target")
+            core_pure._steady(len(y) == self.n, "y", self.n)
             view = memoryview(y)
         levels = array("H", bytes(2 * self.n))
-        found = _kernel.targets(*_column(y, view), self.n, levels)
+        found = _kernel.targets(*_column(view), self.n, levels)
         if found is None:
             return super()._read_targets(y)  # which says what is wrong
         self.low, span = found
@@ -130,6 +136,9 @@ class Training(core_pure.Training):
             if error.args != (core_pure.LATE,):
                 self._refuse()
             raise
+        except LookupError:
+            self._refuse()
+            core_pure._steady(False, "X", self.n)
 
     def _refuse(self) -> None:
         """Let the core find what is wrong with the data, and say it."""
@@ -161,7 +170,8 @@ class Training(core_pure.Training):
             if kinds is None:
                 continue
             self.in_time()
-            codes, _ = self._read_categories(f, self.column(f))
+            codes, _ = self._read_categories(f, self._values(f))
+            core_pure._steady(len(codes) == n, f"feature {self.names[f]!r}", n)
             columns.place(f, len(columns.buffers), 0, 1, _CODES)
             columns.last(f, len(self.categories[f]), len(self.categories[f]))
             columns.buffers.append(codes)
@@ -176,29 +186,39 @@ class Training(core_pure.Training):
         code = dict(zip(distinct, codes, strict=True))
         return bytearray([code[v] for v in values]), bounds
 
+    def _values(self, f: int) -> Any:
+        """The values of a column; none if a row has no such place, whatever its length says."""
+        try:
+            return self.column(f)
+        except LookupError:
+            return ()
+
     def _find_columns(self, columns: _Columns, numbers: list[int]) -> bool:
-        """Look whether the kernel can read X where it lies."""
+        """Look whether the kernel can read X where it lies; its shape must be what was found."""
         X, by_column = self._given
+        n, m = self.n, self.m
         view = _view(X)
         if by_column and (view is None or view.ndim != 2):
-            views = {f: _view(X[f]) for f in numbers}
-            if not all(v is not None and v.ndim == 1 for v in views.values()):
+            views = {f: _view(self._values(f)) for f in numbers}
+            if not all(v is not None and v.shape == (n,) for v in views.values()):
                 return False
             for f, view in views.items():
                 assert view is not None
                 assert view.strides is not None
                 columns.place(f, len(columns.buffers), 0, view.strides[0], self._kind(view))
-                columns.buffers.append(X[f])
+                columns.buffers.append(view)
             return True
         if view is None or view.strides is None:
             return False
-        if view.ndim == 2:
+        if view.shape == ((m, n) if by_column else (n, m)):
             row, column = view.strides[::-1] if by_column else view.strides
+        elif view.shape == (n * m,):
+            row, column = view.strides[0] * m, view.strides[0]
         else:
-            row, column = view.strides[0] * self.m, view.strides[0]
+            return False
         for f in numbers:
             columns.place(f, 0, f * column, row, self._kind(view))
-        columns.buffers.append(X)
+        columns.buffers.append(view)
         return True
 
     def _kind(self, view: memoryview) -> int:
@@ -251,13 +271,17 @@ class Training(core_pure.Training):
         codes = bytearray(self.n * m)
         for f in numbers:
             self.in_time()
-            values = self.column(f)
             columns.place(f, 0, f, m, _CODES)
             if self.raw:
-                codes[f::m] = bytearray(values)
+                values = bytearray(self._values(f))
+            else:
+                what = f"feature {self.names[f]!r} (not in categorical)"
+                values = core_pure._floats(self._values(f), what)
+            core_pure._steady(len(values) == self.n, f"feature {self.names[f]!r}", self.n)
+            if self.raw:
+                codes[f::m] = values
                 columns.last(f, 255)
                 continue
-            values = core_pure._floats(values, f"feature {self.names[f]!r} (not in categorical)")
             one = _Columns(1, array("f", bytes(4 * _BOUNDS)))
             one.buffers.append(values)
             one.place(0, 0, 0, 4, _TYPES["f"])
@@ -469,16 +493,16 @@ class Training(core_pure.Training):
         try:
             return super().forest()
         finally:
-            self._task = self._room = self._given = None
+            self._task = self._room = self._given = self._columns = None
             self._free = []
 
 
-def _column(values: Any, view: memoryview) -> tuple[list[Any], array]:
+def _column(view: memoryview) -> tuple[list[Any], array]:
     """A column that lies in one buffer."""
     one = _Columns(1, None)
     assert view.strides is not None
     one.place(0, 0, 0, view.strides[0], _type(view))
-    return [values], one.layout
+    return [view], one.layout
 
 
 class Forest(core_pure.Forest):
@@ -525,7 +549,7 @@ class Forest(core_pure.Forest):
             wide = self.right.typecode != "H"
             self._packed = _kernel.pack(self.feature, self.threshold, self.right, self.roots, wide)
         layout = 0, step, column, _type(view)
-        return one, n, (self._packed, self.votes, rows, layout)
+        return one, n, (self._packed, self.votes, view, layout)
 
     def sums(self, rows: Any, encoded: bool = False) -> "tuple[bool, array[int], array[int]]":
         """Whether it is one row; the summed votes of all rows, and the winner of each."""
@@ -544,10 +568,7 @@ class Forest(core_pure.Forest):
 
     def _encoded(self, rows: Any) -> "tuple[bool, array[float]]":
         """Whether it is one row; the numbers of all rows."""
-        if not core_pure._is_sequence(rows):
-            if isinstance(rows, (str, dict, set)) or not hasattr(rows, "__iter__"):
-                raise TypeError(f"give a row, or a list of rows; got {rows!r}")
-            rows = list(rows)
+        rows = core_pure._rows(rows)
         if len(rows) > 0 and not core_pure._is_sequence(rows[0]):
             return True, self.encode(rows)
         values = array("f")

@@ -356,7 +356,7 @@ class NumpyTraining(core_pure.Training):
                 X = np.frombuffer(X, np.uint8)
             elif isinstance(X, array) and X.typecode not in "uw":  # these hold text
                 X = np.frombuffer(X, X.typecode)
-            if _is_numeric(X) and X.ndim == 1:
+            if _is_numeric(X) and X.shape == (self.n * self.m,):
                 self.table = X.reshape(self.n, self.m)
         elif _is_numeric(X) and X.ndim == 2:
             self.table = X.T if by_column else X

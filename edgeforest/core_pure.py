@@ -299,10 +299,13 @@ class Data:
         self.regression = regression
         self.low = self.span = 0.0
         self.classes = None
-        if regression:
-            self._read_targets(y)
-        else:
-            self._read_classes(y)
+        try:
+            if regression:
+                self._read_targets(y)
+            else:
+                self._read_classes(y)
+        except LookupError:
+            _steady(False, "y", self.n)
 
     def _read_classes(self, y):
         try:
@@ -321,12 +324,15 @@ class Data:
         place = {v: k for k, v in enumerate(self.classes)}
         self.width = len(place)
         self.y = bytearray(self.n) if self.width < 257 else array("H", bytes(2 * self.n))
+        i = -1
         for i, v in enumerate(y):
             self.y[i] = place[v]
+        _steady(i + 1 == self.n, "y", self.n)
 
     def _read_targets(self, y):
         # Targets become whole levels from 0 to 65535 between the smallest and the largest.
         values = _floats(y, "target")
+        _steady(len(values) == self.n, "y", self.n)
         for i, v in enumerate(values):
             if v != v:
                 raise ValueError(f"the target of row {i} is no number; drop rows without a target")
@@ -342,9 +348,9 @@ class Data:
         """Names and kinds of the features."""
         if names is None:
             names = [f"x{f}" for f in range(self.m)]
-        if not _is_sequence(names) or len(names) != self.m:
+        self.names = [str(name) for name in names] if _is_sequence(names) else ()
+        if len(self.names) != self.m:
             raise ValueError(f"names must be a list of {self.m} names, got {_amount(names)}")
-        self.names = [str(name) for name in names]
         self.categories = [None] * self.m  # a list of values where the feature is categorical
         if not _is_sequence(categorical):
             raise TypeError(f"categorical must be a list of features, got {categorical!r}")
@@ -367,6 +373,7 @@ class Data:
                 f"sample_weight must be a list of {self.n} weights, got {_amount(sample_weight)}"
             )
         weights = [_number(w, i, "sample_weight") for i, w in enumerate(sample_weight)]
+        _steady(len(weights) == self.n, "sample_weight", self.n)
         if class_weight is not None:
             factor = self._class_weights(class_weight)
             weights = [w * factor[k] for w, k in zip(weights, self.y)]
@@ -417,16 +424,21 @@ class Data:
         self.budget.spent.rows_read += min(n, EDGE_ROWS)
         for f in range(self.m):
             self.in_time()
-            values = self.column(f)
-            if self.categories[f] is not None:
-                codes, bounds = self._read_categories(f, values)
-            elif self.raw:
-                bounds = range(256)  # the threshold of code c is c
-                codes = values if self.in_place else bytearray(values)
-            else:
-                values = _floats(values, f"feature {self.names[f]!r} (not in categorical)")
-                bounds = make_bounds([values[i] for i in sample] if sample else values)
-                codes = self.encode(values, bounds)
+            codes = ()
+            try:
+                values = self.column(f)
+                if self.categories[f] is not None:
+                    codes, bounds = self._read_categories(f, values)
+                elif self.raw:
+                    bounds = range(256)  # the threshold of code c is c
+                    codes = values if self.in_place else bytearray(values)
+                else:
+                    values = _floats(values, f"feature {self.names[f]!r} (not in categorical)")
+                    bounds = make_bounds([values[i] for i in sample] if sample else values)
+                    codes = self.encode(values, bounds)
+            except LookupError:
+                pass
+            _steady(len(codes) == n, f"feature {self.names[f]!r}", n)
             self.columns.append(codes)
             self.bounds.append(bounds)
         self.bins = self.n_bins
@@ -1837,9 +1849,11 @@ class Forest:
         """A row as the float32 numbers that trees compare: categories become their codes."""
         if not _is_sequence(row) or len(row) != self.n_features:
             raise ValueError(f"a row must have {self.n_features} values, got {_amount(row)}")
+        row = list(row)  # of bytes an array would take the bits
+        _steady(len(row) == self.n_features, "a row", self.n_features)
         if self.all_numbers:
             try:
-                return array("f", list(row))  # a list: of bytes it would take the bits
+                return array("f", row)
             except (TypeError, ValueError, OverflowError):
                 pass
         values = array("f")
@@ -1900,10 +1914,7 @@ class Forest:
 
     def _votes(self, rows):
         """Predict one row or many: whether it is one, and the (winner, votes) of each."""
-        if not _is_sequence(rows):
-            if isinstance(rows, (str, dict, set)) or not hasattr(rows, "__iter__"):
-                raise TypeError(f"give a row, or a list of rows; got {rows!r}")
-            rows = list(rows)
+        rows = _rows(rows)
         one = len(rows) > 0 and not _is_sequence(rows[0])
         answers = []
         for row in [rows] if one else rows:
@@ -2235,6 +2246,17 @@ def _is_sequence(value):
         return False
 
 
+def _rows(rows):
+    # A row or rows as something to index: of a table in one memoryview CPython indexes no row.
+    if not _is_sequence(rows):
+        if isinstance(rows, (str, dict, set)) or not hasattr(rows, "__iter__"):
+            raise TypeError(f"give a row, or a list of rows; got {rows!r}")
+        rows = list(rows)
+    if getattr(rows, "ndim", 1) > 1 and hasattr(rows, "suboffsets"):
+        rows = rows.tolist()
+    return rows
+
+
 def _amount(value):
     """What was got instead of a list of the right length."""
     return len(value) if _is_sequence(value) else repr(value)
@@ -2290,6 +2312,14 @@ def _floats(given, what):
     return values
 
 
+def _steady(holds, what, n):
+    # What was read is not what `len` said, or was something else when it was read again.
+    if not holds:
+        raise ValueError(
+            f"{what} must yield as many values as its length says ({n}), and not change meanwhile"
+        )
+
+
 def _shape(X, n_features, by_column):
     """Rows, features, and a function from a feature to its column of values."""
     if not _is_sequence(X):
@@ -2305,6 +2335,7 @@ def _shape(X, n_features, by_column):
     table = hasattr(X, "dtype") and _is_sequence(X[0])  # an array of NumPy or ulab
     what = "column" if by_column else "row"
     if not table:
+        i = -1
         for i, line in enumerate(X):
             if not _is_sequence(line):
                 raise TypeError(
@@ -2313,6 +2344,7 @@ def _shape(X, n_features, by_column):
                 )
             if len(line) != len(X[0]):
                 raise ValueError(f"{what} {i} has {len(line)} values, {what} 0 has {len(X[0])}")
+        _steady(i + 1 == n, "X", n)
     m = len(X[0])
     if by_column:
         n, m = m, n

@@ -268,7 +268,7 @@ def train_steps(
     """
     if is_frame(X):
         X, y = _inputs().parted(X, y)
-    y = _plain(y)
+    X, y = _flat(X, options), _listed(_plain(y))
     if "sample_weight" in options:
         options["sample_weight"] = _plain(options["sample_weight"])
     budget = options.get("budget")
@@ -322,6 +322,31 @@ def _refuse_texts(forest: Forest, most: int = names.MAX_TEXT) -> None:
     names.refuse("the label", forest.classes or (), most)
     for kinds in forest.categories:
         names.refuse("the category", kinds or (), most)
+
+
+def _flat(X: Any, options: Options) -> Any:
+    """A table in one memoryview as a flat buffer of rows, in the same memory; else as it is.
+
+    >>> options = Options()
+    >>> len(_flat(memoryview(bytes(6)).cast("B", (2, 3)), options)), options
+    (6, {'n_features': 3})
+    """
+    if isinstance(X, memoryview) and X.ndim == 2 and X.c_contiguous and X.nbytes:
+        plain = X.format in [*"?bBhHiIlLqQfd"] and not options.get("by_column")
+        if plain and X.shape and options.get("n_features") is None:
+            options["n_features"] = X.shape[1]
+            return X.cast("B").cast(X.format)  # type: ignore[call-overload]
+    return _listed(X)
+
+
+def _listed(values: Any) -> Any:
+    """The values of a memoryview of several dimensions, which Python cannot index; else the same."""
+    if not isinstance(values, memoryview) or values.ndim < 2:
+        return values
+    try:
+        return values.tolist()
+    except NotImplementedError as error:
+        raise TypeError(f"a memoryview must hold numbers: {error}") from None
 
 
 def train(

@@ -946,6 +946,7 @@ class OnlineForest:
         values = self._encode(rows)  # before anything is changed: a row may be wrong
         labels = self._targets(labels) if self.head.classes is None else self._classes(labels)
         n = len(labels)
+        core_pure._steady(len(values) == n * self.head.n_features, "what is learned", n)
         guesses = array("I", bytes(4 * n))
         self._model = None
         self._grove.learn(values, labels, n, guesses)
@@ -1362,7 +1363,7 @@ def _seq(values):
     """Something that has a length and can be sliced."""
     if hasattr(values, "to_numpy"):  # a DataFrame or a Series
         return values.to_numpy()
-    return values if hasattr(values, "__len__") else list(values)
+    return core_pure._rows(values)
 
 
 def _flat(rows, m):
@@ -1387,7 +1388,7 @@ def _listed(rows, m):
     except (TypeError, ValueError, OverflowError):
         return None
     total = sum(values)
-    return values if total - total == 0 else None
+    return values if total - total == 0 and len(values) == m * len(rows) else None
 
 
 def _widened(votes, before, now):

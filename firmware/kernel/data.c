@@ -240,6 +240,7 @@ int64_t ef_encode(const ef_column *column, size_t first, size_t n, uint8_t *code
     }
     switch (c.type) {
     case EF_I8: ENCODE(int8_t, ) break;
+    case EF_CODES:
     case EF_U8: ENCODE(uint8_t, ) break;
     case EF_I16: ENCODE(int16_t, ) break;
     case EF_U16: ENCODE(uint16_t, ) break;

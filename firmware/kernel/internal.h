@@ -85,6 +85,7 @@ static inline float ef_value(const ef_column *c, uint32_t row)
     const unsigned char *p = c->values + (ptrdiff_t)row * c->step;
     switch (c->type) {
     case EF_I8: return (float)*(const int8_t *)p;
+    case EF_CODES:
     case EF_U8: return (float)*p;
     case EF_I16: { int16_t v; memcpy(&v, p, sizeof v); return (float)v; }
     case EF_U16: { uint16_t v; memcpy(&v, p, sizeof v); return (float)v; }
