@@ -106,7 +106,8 @@ static int in_range(const char *what, long long value, long long low, long long 
 {
     if (low <= value && value <= high)
         return 1;
-    PyErr_Format(PyExc_ValueError, "%s must be from %lld to %lld, got %lld", what, low, high, value);
+    PyErr_Format(PyExc_ValueError, "%s must be from %lld to %lld, got %lld", what, low, high,
+                 value);
     return 0;
 }
 
@@ -182,7 +183,7 @@ static int column_place(Columns *c, ef_column *column, const int64_t *place, int
         return -1;
     const Py_buffer *view = c->views + place[0];
     if (!within(extent_of(view), place[1], place[2], rows, SIZES[place[3]]))
-        return refuse("a column lies outside of its buffer; did the data change while they were read?");
+        return refuse("a column lies outside of its buffer; did it change while it was read?");
     column->values = (const unsigned char *)view->buf + place[1];
     column->step = (ptrdiff_t)place[2];
     column->type = (uint8_t)place[3];

@@ -1,6 +1,7 @@
 /* Grows trees over a grid of options in memory that is exactly as large as the kernel asks for, and
  * checks what has to hold of every tree. Compiled with sanitizers by test_kernel_c.py, so that a
- * byte read or written beside it, or a sum that overflows, ends the program.
+ * byte read or written beside it, or a sum that overflows, ends the program. Then what is wrong is
+ * handed over, and data that change while trees grow: refused, or harmless.
  *
  * usage: kernel_check [cases]
  */
@@ -56,6 +57,7 @@ enum { RAW, ROW_MAJOR, BY_COLUMN, NUMBERS, MIXED, LAYOUTS };
 typedef struct {
     ef_column columns[MOST_COLUMNS];
     void *buffers[MOST_COLUMNS], *grids[MOST_COLUMNS], *bounds[MOST_COLUMNS];
+    size_t bytes[MOST_COLUMNS]; /* of the buffers */
     int32_t m;
 } Data;
 
@@ -104,6 +106,7 @@ static void make_numbers(Data *data, int32_t f, size_t n, int type, int gaps)
     c->values = values;
     c->step = (ptrdiff_t)step;
     data->buffers[f] = values;
+    data->bytes[f] = (n - 1) * step + size;
     if (below(4) == 0 && n > 1) { /* backwards */
         c->values = values + (n - 1) * step;
         c->step = -(ptrdiff_t)step;
@@ -144,6 +147,7 @@ static void make_data(Data *data, size_t n, int32_t m, int layout, int gaps)
     if (layout == RAW || layout == ROW_MAJOR || layout == BY_COLUMN) {
         int by_row = layout == ROW_MAJOR || (layout == RAW && below(2));
         uint8_t *codes = data->buffers[0] = take(n * (size_t)m);
+        data->bytes[0] = n * (size_t)m;
         for (int32_t f = 0; f < m; f++) {
             ef_column *c = data->columns + f;
             c->values = codes + (by_row ? (size_t)f : (size_t)f * n);
@@ -171,6 +175,7 @@ static void make_data(Data *data, size_t n, int32_t m, int layout, int gaps)
         if (layout == MIXED && below(2)) { /* categories beside numbers */
             ef_column *c = data->columns + f;
             uint8_t *codes = data->buffers[f] = take(n);
+            data->bytes[f] = n;
             c->last = c->categories = (uint8_t)PICK(1, 2, 7, 254);
             c->values = codes;
             c->step = 1;
@@ -193,9 +198,18 @@ static void free_data(Data *data)
 
 /* ---- One tree ---- */
 
+/* Write noise over some of the data. */
+static void scramble(Data *data)
+{
+    for (int32_t f = 0; f < data->m; f++)
+        for (int i = 0; data->bytes[f] && i < 40; i++)
+            ((uint8_t *)data->buffers[f])[below((uint32_t)data->bytes[f])] = (uint8_t)below(256);
+}
+
 typedef struct {
     int64_t calls, until; /* -1: never */
     ef_word word;
+    Data *altered; /* at every call, or NULL */
 } Watch;
 
 static ef_word watch(void *context, int every_round)
@@ -203,6 +217,8 @@ static ef_word watch(void *context, int every_round)
     Watch *w = context;
     (void)every_round;
     w->calls++;
+    if (w->altered)
+        scramble(w->altered);
     return w->until >= 0 && w->calls > w->until ? w->word : EF_GO;
 }
 
@@ -237,7 +253,8 @@ static int64_t subtree(const Grown *g, int64_t at, int64_t here, int64_t votes_h
     return subtree(g, next, here, votes_here, leaf);
 }
 
-static void check_grown(const ef_task *task, const Grown *g, int64_t here, int64_t votes_here)
+static void check_grown(const ef_task *task, const Grown *g, int64_t here, int64_t votes_here,
+                        int steady)
 {
     int64_t leaf = 0, width = task->criterion == EF_MSE ? 1 : task->width;
     CHECK(subtree(g, 0, here, votes_here, &leaf) == g->nodes);
@@ -261,7 +278,7 @@ static void check_grown(const ef_task *task, const Grown *g, int64_t here, int64
     }
     for (int32_t k = 0; k < task->n_usable; k++) {
         double gain = g->importance[task->usable[k]];
-        CHECK(gain >= 0.0 && gain - gain == 0.0);
+        CHECK((gain >= 0.0 || !steady) && gain - gain == 0.0);
     }
 }
 
@@ -305,7 +322,7 @@ static Grown grow(const ef_task *task, int32_t m, uint32_t index, Manner how)
         tree.nodes = take(sizeof *tree.nodes);
         tree.room = 1;
     }
-    CHECK(!tree.infinite);
+    CHECK(!tree.infinite || how.watch.altered);
     Grown g;
     g.leaves = ef_tree_close(&tree);
     g.nodes = tree.n_nodes;
@@ -345,7 +362,7 @@ static Grown grow(const ef_task *task, int32_t m, uint32_t index, Manner how)
         g.importance[f] = 0.0;
     uint32_t here = below(1000), votes_here = below(1000);
     ef_tree_write(&tree, here, votes_here, g.feature, g.threshold, g.right, g.votes, g.importance);
-    check_grown(task, &g, here, votes_here);
+    check_grown(task, &g, here, votes_here, !how.watch.altered);
     for (int64_t i = 0; i < g.nodes; i++) /* as the only tree of its forest */
         g.right[i] -= g.feature[i] == EF_LEAF ? votes_here : here;
     free(tree.nodes);
@@ -416,6 +433,95 @@ static void check_predict(const ef_task *task, int32_t m, const Grown *g)
 }
 
 /* ---- The grid ---- */
+
+/* One of the task's numbers is another: it is refused, or a tree grows as it should. */
+static void run_spoiled(const ef_task *task, int32_t m, uint32_t index)
+{
+    Manner how = {-1, -1, INT64_MAX / 4, 500, 0, {0, -1, EF_GO, NULL}};
+    for (int i = 0; i < 12; i++) {
+        ef_task t = *task;
+        int64_t value = PICK(-1, 0, 1, 2, 3, 5, 7, 255, 256, 4097, 65536, MASK, INT64_C(1) << 40);
+        int64_t *wide[] = {&t.sample_size, &t.batch, &t.max_depth, &t.min_samples_leaf,
+                           &t.min_samples_split, &t.max_leaf_nodes};
+        int32_t *narrow[] = {&t.max_features, &t.n_bins, &t.width};
+        uint8_t *flag[] = {&t.criterion, &t.splitter, &t.extra, &t.bootstrap, &t.raw};
+        switch (below(6)) {
+        case 0: *narrow[below(3)] = (int32_t)value; break;
+        case 1: *flag[below(5)] = (uint8_t)value; break;
+        case 2: t.scale = (uint32_t)value; break;
+        case 3: t.pool = value < t.pool ? value : t.pool - 1; break;
+        case 4: t.n_usable = value < t.n_usable ? (int32_t)value : t.n_usable - 1; break;
+        default: *wide[below(6)] = value; break;
+        }
+        if (!ef_task_wrong(&t, m)) {
+            Grown g = grow(&t, m, index, how);
+            free_grown(&g);
+        }
+    }
+    ef_task t = *task;
+    uint16_t usable[MOST_COLUMNS];
+    memcpy(usable, task->usable, (size_t)task->n_usable * sizeof *usable);
+    usable[below((uint32_t)task->n_usable)] = (uint16_t)m;
+    t.usable = usable;
+    CHECK(ef_task_wrong(&t, m));
+    if (task->criterion != EF_MSE && task->width > 1) {
+        t = *task;
+        t.width = 1; /* so that a label is beyond it */
+        int beyond = 0;
+        for (int64_t i = 0; i < t.n; i++)
+            beyond |= t.y8 ? t.y8[i] : t.y16[i];
+        CHECK(!beyond == !ef_task_wrong(&t, m));
+    }
+    if (task->columns->bounds && task->columns->last > 1) {
+        ef_column c = *task->columns;
+        float bounds[EF_BOUNDS];
+        memcpy(bounds, c.bounds, sizeof bounds);
+        c.bounds = bounds;
+        bounds[1 + below((uint32_t)c.last)] = below(2) ? NAN : -EF_HUGE;
+        CHECK(ef_column_wrong(&c));
+    }
+}
+
+/* Nodes of noise: refused, or every way down ends at a leaf that has votes. */
+static void run_noise(void)
+{
+    size_t n = 1 + below(12);
+    uint16_t *feature = take(n * sizeof *feature);
+    float *threshold = take(n * sizeof *threshold);
+    uint32_t *right = take(n * sizeof *right), features, leaves;
+    for (size_t i = 0; i < n; i++) {
+        int inner = i + 1 < n && below(3);
+        feature[i] = (uint16_t)(inner ? below(EF_LEAF) : EF_LEAF);
+        threshold[i] = (float)below(9) - 4.0f;
+        right[i] = below(30) == 0 ? below(UINT32_MAX)
+                   : inner        ? (uint32_t)i + 1 + below((uint32_t)(n - i - 1))
+                                  : below(20);
+    }
+    ef_packed *packed = take(n * sizeof *packed);
+    ef_forest forest;
+    forest.equal = ef_pack(feature, threshold, NULL, right, n, packed, &features, &leaves);
+    if (forest.equal >= 0 && leaves <= 1000) {
+        uint32_t root = below((uint32_t)n), out[9];
+        size_t count = 1 + below(9);
+        float *values = take(count * features * sizeof *values);
+        uint16_t *votes = take((size_t)leaves * sizeof *votes);
+        forest.nodes = packed;
+        forest.roots = &root;
+        forest.votes = votes;
+        forest.n_trees = forest.width = 1;
+        ef_rows rows = {(unsigned char *)values, (ptrdiff_t)(features * sizeof *values),
+                        sizeof *values, EF_F32};
+        for (size_t i = 0; i < count * features; i++)
+            values[i] = below(5) ? (float)below(9) - 4.0f : NAN;
+        ef_predict(&forest, &rows, 0, count, out);
+        free(values);
+        free(votes);
+    }
+    free(feature);
+    free(threshold);
+    free(right);
+    free(packed);
+}
 
 static void run_case(void)
 {
@@ -510,7 +616,8 @@ static void run_case(void)
     task.y8 = y8;
     task.y16 = y16;
 
-    Manner free_run = {-1, -1, INT64_MAX / 4, 500, 0, {0, -1, EF_GO}};
+    CHECK(!ef_task_wrong(&task, m));
+    Manner free_run = {-1, -1, INT64_MAX / 4, 500, 0, {0, -1, EF_GO, NULL}};
     Manner how = free_run;
     uint32_t index = below(4095);
     Grown plain = grow(&task, m, index, how);
@@ -551,6 +658,18 @@ static void run_case(void)
     again = grow(&task, m, index, how);
     check_predict(&task, m, &again);
     free_grown(&again);
+    run_spoiled(&task, m, index);
+    /* Data that change whenever the kernel asks whether to go on; weights and patch before. */
+    for (int i = 0; weights && i < 5; i++)
+        weights[below((uint32_t)task.pool + 1)] = below(2) ? 0 : below(UINT32_MAX);
+    for (int i = 0; patch && i < 5; i++)
+        patch[below((uint32_t)task.pool)] = below(UINT32_MAX);
+    how = free_run;
+    how.watch.altered = &data;
+    how.piece = PICK(1, 3000, INT64_MAX / 4);
+    how.budget = PICK(-1, -1, 300, 20000);
+    again = grow(&task, m, index, how);
+    free_grown(&again);
 
     free_grown(&plain);
     free_data(&data);
@@ -559,6 +678,40 @@ static void run_case(void)
     free(weights);
     free(y8);
     free(y16);
+}
+
+/* One of a plan's numbers is another: it is refused, or its trees learn. */
+static void run_wrong_plan(ef_plan plan, const uint16_t *kinds)
+{
+    CHECK(!ef_plan_wrong(&plan, kinds));
+    for (int i = 0; i < 20; i++) {
+        ef_plan p = plan;
+        int32_t *numbers[] = {&p.width, &p.n_trees, &p.max_features, &p.n_bins, &p.max_depth,
+                              &p.nodes, &p.races, &p.window, &p.patch, &p.stride};
+        int32_t value = (int32_t)PICK(INT32_MIN, -1, 0, 1, 2, 7, 255, 256, 65535, 65536, INT32_MAX);
+        if (below(4))
+            *numbers[below(10)] = value;
+        else if (below(2))
+            p.least = value;
+        else
+            p.fade = (uint32_t)value;
+        if (ef_plan_wrong(&p, kinds) || ef_grove_bytes(&p) > 1 << 24)
+            continue;
+        ef_grove *grove = take(sizeof *grove);
+        void *memory = take(ef_grove_bytes(&p));
+        float *row = take((size_t)p.m * sizeof *row);
+        ef_grove_begin(grove, &p, kinds, memory);
+        for (int k = 0; k < 60; k++) {
+            uint16_t label = (uint16_t)below(p.width ? (uint32_t)p.width : 100);
+            uint32_t guess;
+            for (int32_t f = 0; f < p.m; f++)
+                row[f] = (float)below(kinds[f] ? kinds[f] + 1u : 50);
+            CHECK(ef_grove_learn(grove, row, &label, 1, &guess) == 1);
+        }
+        free(grove);
+        free(memory);
+        free(row);
+    }
 }
 
 /* Trees that learn row by row: sound at any time, and the same whether rows come at once or not. */
@@ -630,12 +783,43 @@ static void run_grove(void)
         /* Taken over by another grove. */
         if (t == 0)
             ef_grove_begin(groves[1], &p, kinds, memory[1]);
-        ef_grove_plant(groves[1], t, size, feature, threshold, left, right, votes, gains);
+        CHECK(!ef_grove_plant(groves[1], t, size, feature, threshold, left, right, votes, gains));
     }
     size_t kept = n < (size_t)p.window ? n : (size_t)p.window;
     ef_grove_recall(groves[1], rows + (n - kept) * m, labels + (n - kept), kept);
     ef_grove_renew(groves[1], 0);
-    ef_grove_learn(groves[1], rows, labels, n, two);
+    CHECK(ef_grove_learn(groves[1], rows, labels, n, two) == n);
+    /* Trees and rows of noise: refused, or harmless. */
+    for (int i = 0; i < 6; i++) {
+        int32_t size = (int32_t)below((uint32_t)room + 1);
+        for (int32_t k = 0; k < size; k++) {
+            uint32_t after = (uint32_t)(size - k - 1);
+            uint32_t f = below((uint32_t)m) | below(4) << 14, child = (uint32_t)k + 1;
+            feature[k] = (uint16_t)(after && below(2) ? f : EF_LEAF);
+            threshold[k] = (float)below(100) - 50.0f;
+            left[k] = (uint16_t)(after ? child + below(after) : below(65536));
+            right[k] = (uint16_t)(after && below(20) ? child + below(after) : below(65536));
+            for (size_t v = 0; v < width; v++)
+                votes[(size_t)k * width + v] = (uint32_t)(below(20) ? below(1000)
+                                                                    : PICK(0x80000000, -1));
+        }
+        ef_grove_plant(groves[1], (int32_t)below((uint32_t)p.n_trees + 1), size, feature, threshold,
+                       left, right, votes, gains);
+        for (size_t k = 0; k < n * m; k++)
+            if (below(3) == 0)
+                rows[k] = below(9) ? (float)PICK(-1000000, -1, 0, 1, 255, 256, 1000000) : HUGE_VALF;
+        size_t wrong = n ? below((uint32_t)n) : 0;
+        uint16_t label = labels[wrong];
+        if (p.width)
+            labels[wrong] = (uint16_t)p.width;
+        size_t done = below(2) ? ef_grove_learn(groves[1], rows, labels, n, two)
+                               : ef_grove_recall(groves[1], rows, labels, n);
+        CHECK(done == (p.width ? wrong : n));
+        CHECK(!p.width || !n || ef_grove_rows_wrong(groves[1], rows, labels, n));
+        labels[wrong] = label;
+        ef_grove_renew(groves[1], (int32_t)below((uint32_t)p.n_trees + 1));
+    }
+    run_wrong_plan(p, kinds);
     for (int i = 0; i < 2; i++) {
         free(memory[i]);
         free(groves[i]);
@@ -659,8 +843,10 @@ int main(int argc, char **argv)
     for (number = 0; number < cases; number++)
         if (number % 5 == 4)
             run_grove();
-        else
+        else {
             run_case();
+            run_noise();
+        }
     printf("%ld cases\n", cases);
     return 0;
 }

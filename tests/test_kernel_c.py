@@ -1,7 +1,8 @@
 """The C kernel under the sanitizers of gcc: nothing is read or written beside what it was given.
 
 Once by a driver in C that hands it memory of exactly the size that it asks for, once by Python with
-the cases of test_engines.py and test_online.py, and with the altered models of test_fuzz.py.
+the cases of test_engines.py and test_online.py, with the altered models of test_fuzz.py, with wrong
+arguments, and with data that change.
 """
 
 import os
@@ -22,8 +23,12 @@ COMMON = ["-O1", "-g", "-ffp-contract=off", *STRICT, *SANITIZE]
 CASES = 1000  # of the driver
 EXAMPLES = 6  # of the grid
 FUZZ = 0.1  # of the altered models and checkpoints
-FILES = ("test_engines.py", "test_online.py", "test_fuzz.py")
-GRID = "engines_agree_on_any or same_forest and not either_side and not step and not fortran or stopped or predicted and slices or altered and not used and not board"
+WRONG = 200  # calls of each function with wrong arguments
+FILES = (
+    *("test_engines.py", "test_online.py", "test_fuzz.py"),
+    *("test_kernel_arguments.py", "test_unsteady_data.py"),
+)
+GRID = "engines_agree_on_any or same_forest and not either_side and not step and not fortran or stopped or predicted and slices or altered and not used and not board or arguments or unsteady and native"
 
 # In CI the test runs, and fails if there is no gcc.
 needs_gcc = needs(
@@ -88,11 +93,12 @@ def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
     environment = {
         **os.environ,
         "LD_PRELOAD": f"{library('libasan.so')} {library('libubsan.so')}",
-        "ASAN_OPTIONS": "detect_leaks=0",
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
         "PYTHONMALLOC": "malloc",  # so that the sanitizer knows Python's blocks one by one
         "PYTHONDONTWRITEBYTECODE": "1",
         "EDGEFOREST_EXAMPLES": str(EXAMPLES),
         "EDGEFOREST_FUZZ": str(FUZZ),
+        "EDGEFOREST_CASES": str(WRONG),
     }
     environment.pop("PYTHONPATH", None)
     check = "import edgeforest; print(edgeforest.__file__)"
