@@ -436,7 +436,10 @@ class Resumable:
         """The importance and the seconds that a checkpoint has noted; refused if they cannot be."""
         path, grown, share = self.path, self.training.grown, self._budget.insertions
         following, ms = state.get("next"), state.get("milliseconds")
-        if type(following) is not int or not 0 < following <= self.planned or type(ms) is not int:
+        for v in (following, ms):
+            if type(v) is not int or not _is_amount(v):
+                refuse_damaged(path)
+        if not 0 < following <= self.planned:
             refuse_damaged(path)
         try:
             importance = core._unpack(state["importance"], "d")
