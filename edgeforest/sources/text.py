@@ -380,6 +380,8 @@ class Lines(Source):
             b"INNER": re.escape(self._quote) * 2,  # so is this
             b"WIDE": re.escape(self._quote) * 2,  # or this, with line ends
             b"NOTE": rb"[%s]*+%s[^\n\r]*+" % (blank, comment) if comment else rb"(?!)",
+            b"MANY": b"*+" if _RESTORES else b"*",  # the same here, where nothing after it can fail
+            b"MAYBE": b"?+" if _RESTORES else b"?",
         }
         if self._escape:
             parts[b"OPEN"] = rb"[^%s]%s" % (re.escape(self._escape), re.escape(self._opens))
@@ -394,17 +396,17 @@ class Lines(Source):
         line = rb"[^BODY\n\r]*+(?:INNER[^BODY\n\r]*+)*+Q"
         wide = rb"(Q[^BODY]*+(?:WIDE[^BODY]*+)*+(?:(Q)|\Z))"
         self._fast = pattern(
-            rb"[^Q]*+(?:Q(?:(?<=OPEN_Q)%s|(?<!OPEN_Q))[^Q]*+)*+(?:%s)?+" % (line, wide)
+            rb"[^Q]*+(?:Q(?:(?<=OPEN_Q)%s|(?<!OPEN_Q))[^Q]*+)MANY(?:%s)MAYBE" % (line, wide)
         )
         # The same where comments may hold quotes, or spaces may stand before one.
         if self._spaced:
             self._full = pattern(
-                rb"[^SEP\n\r]*+(?:[\n\r]NOTE|OPEN *+(?:Q%s|(?!Q))[^SEP\n\r]*+)*+(?:OPEN *+%s)?+"
+                rb"[^SEP\n\r]*+(?:[\n\r]NOTE|OPEN *+(?:Q%s|(?!Q))[^SEP\n\r]*+)MANY(?:OPEN *+%s)MAYBE"
                 % (line, wide)
             )
         else:
             self._full = pattern(
-                rb"(?:[^Q\n\r]++|[\n\r](?:NOTE)?+|Q(?:(?<=OPEN_Q)%s|(?<!OPEN_Q)))*+(?:%s)?+"
+                rb"(?:[^Q\n\r]++|[\n\r](?:NOTE)MAYBE|Q(?:(?<=OPEN_Q)%s|(?<!OPEN_Q)))MANY(?:%s)MAYBE"
                 % (line, wide)
             )
 
@@ -1383,6 +1385,9 @@ _WIDE = (  # what begins text of more than one byte a character
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _ALONE = re.compile(rb"\r(?!\n)")
+# Python before 3.11.5 (Debian 12 has 3.11.2) goes on in a wrong place when a possessive group fails
+# half way.
+_RESTORES = re.fullmatch(rb"(?:ax*b)*+aa", b"aa") is not None
 _pread: Any = getattr(os, "pread", None)
 _NO_WAIT: int = getattr(os, "O_NONBLOCK", 0)
 
