@@ -13,7 +13,6 @@ import sys
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -323,7 +322,10 @@ def test_the_state_of_a_training_is_read_if_it_is_asked_for(
     assert read_checkpoint(io.BytesIO(text))[1] is None
 
 
-def test_a_state_that_is_not_asked_for_is_never_parsed(text: bytes) -> None:
+def test_a_board_never_parses_a_state_that_is_not_asked_for(
+    text: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core_pure, "PIECE", 12)
     state = b"[" + b"[]," * 100_000 + b"0]"
     model = with_training(text, state)
     tracemalloc.start()
@@ -341,11 +343,9 @@ def test_a_state_that_is_not_asked_for_is_never_parsed(text: bytes) -> None:
 @pytest.mark.parametrize("state", [b"", b"{", b'{"a":1]', b'"', b"nothing", b"1 2", b"{}{}"])
 def test_a_broken_state_is_refused(text: bytes, state: bytes) -> None:
     model = with_training(text, state)
-    for read in (core_pure.load, read_checkpoint):
+    for read in (core_pure.load, read_checkpoint, read_model):
         with pytest.raises(ValueError, match="damaged inside; train or copy it again"):
             read(io.BytesIO(model))
-    with suppress(ValueError):  # it passes over some of them
-        assert read_model(io.BytesIO(model)).to_json() == text.decode()
 
 
 def outcome(read: Callable[[], Forest]) -> tuple[str, str]:
