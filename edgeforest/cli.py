@@ -252,9 +252,8 @@ def fit_source(
         source = before.source
         size = min(HELD_OUT, rows_held_out(len(source), test_share))
         held_out = draw(edgeforest.Rng(seed, HOLD_OUT), size, len(source)) if size else []
-        going_on = before.forest is not None
         kept = before.kept is not None
-        options.update(resume=going_on or kept, refresh=kept)
+        options.update(resume=kept or before.forest is not None, refresh=kept)
         training = streaming.Streaming(Rest(source, held_out), target, seed=seed, **options)
     except OSError as error:
         raise Problem(f"cannot read {options['checkpoint']}: {reason(error)}") from None
@@ -264,12 +263,7 @@ def fit_source(
     progress.clear()
     print_schema(source, schema)
     print_notes(source)
-    if before.note:
-        say("rows", before.note, wrap=False)
-    if going_on:
-        done = f"{len(training.grown)} of {count(training.planned, 'tree')} were done"
-        more = "" if len(training.grown) < training.planned else "; remove it to train anew"
-        say("resumed", f"{options['checkpoint']}: {done}{more}", wrap=False)
+    print_begun(before, training, options["checkpoint"])
     sys.stdout.flush()
     stopped = cut = False
     score, problem, unwritten = Score(schema.regression), "", False
@@ -289,16 +283,31 @@ def fit_source(
     progress.clear()
     forest = training.forest()
     engine = engine_used(str(training.grown.engine), options)
-    ended = stopped or cut
-    fitted = Fitted(
-        forest, held_out, score, None, training.n_trees, engine, ended, problem, unwritten
-    )
+    asked, ended = training.base + training.n_trees, stopped or cut
+    fitted = Fitted(forest, held_out, score, None, asked, engine, ended, problem, unwritten)
     fitted.source, fitted.later = source, before.later
-    if schema.unlabelled:
-        fitted.notes.append(f"{count(schema.unlabelled, 'row')} without a target left out")
-    for name, n in schema.odd.items():
-        fitted.notes.append(f"{count(n, 'value')} of {name} taken as missing: not a number")
+    fitted.notes = met(schema)
     return fitted
+
+
+def print_begun(before: Any, training: Any, checkpoint: str | None) -> None:
+    """Say what there was to go on from, and with which rows."""
+    if before.note:
+        say("rows", before.note, wrap=False)
+    if before.forest is not None:
+        done = f"{len(training.grown)} of {count(training.planned, 'tree')} were done"
+        more = "" if len(training.grown) < training.planned else "; remove it to train anew"
+        say("resumed", f"{checkpoint}: {done}{more}", wrap=False)
+
+
+def met(schema: Schema) -> list[str]:
+    """What was met among the rows that could not be used as it stands, in words."""
+    notes = []
+    if schema.unlabelled:
+        notes.append(f"{count(schema.unlabelled, 'row')} without a target left out")
+    for name, n in schema.odd.items():
+        notes.append(f"{count(n, 'value')} of {name} taken as missing: not a number")
+    return notes
 
 
 def rows_held_out(n: int, share: float) -> int:

@@ -222,15 +222,12 @@ class Streaming:
         )
         self.criterion = criterion or ("mse" if self.schema.regression else "gini")
         self._signature = self._sign(target, max_samples)
-        self.read = max(16, min(READ, 250_000 // len(source.names)))  # rows at once
-        self.pool = min(len(source), self._fitting())  # rows in memory at a time
-        self.rows = min(self.pool, self._rows_of_a_tree(max_samples))
-        if self.pool < len(source):
-            self.pool = min(self.pool, self.rows * n_trees)
-            if self.budget.seconds is not None:  # drawing more would take too long
-                self.pool = min(self.pool, max(256, int(PER_SECOND * self.budget.seconds)))
-                self.rows = min(self.rows, self.pool)
+        self._size(max_samples)
         self._pool: tuple[int, Any] = 0, self._read(0)
+        self._begin(before)
+
+    def _begin(self, before: Begun) -> None:
+        """Begin a forest, with the trees that are there."""
         trial = self._trial()
         self.base = 0  # trees of before that stay
         self._new: int = trial.planned  # those after them
@@ -246,6 +243,18 @@ class Streaming:
         self.budget.spent = self.grown.spent
 
     # ---- Rows
+
+    def _size(self, max_samples: int | float | None) -> None:
+        """Find out how many rows to read at once, to hold, and to give to a tree."""
+        n = len(self.source)
+        self.read = max(16, min(READ, 250_000 // len(self.source.names)))
+        self.pool = min(n, self._fitting())
+        self.rows = min(self.pool, self._rows_of_a_tree(max_samples))
+        if self.pool < n:
+            self.pool = min(self.pool, self.rows * self.n_trees)
+            if self.budget.seconds is not None:  # drawing more would take too long
+                self.pool = min(self.pool, max(256, int(PER_SECOND * self.budget.seconds)))
+                self.rows = min(self.rows, self.pool)
 
     def _rows_of_a_tree(self, max_samples: int | float | None) -> int:
         if max_samples is not None:
