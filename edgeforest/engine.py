@@ -17,7 +17,7 @@ from __future__ import annotations
 import copyreg
 import os
 import warnings
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast, get_args
@@ -185,10 +185,19 @@ def is_frame(X: Any) -> bool:
     >>> is_frame([[1, 2]]), is_frame({"a": [1]})
     (False, False)
     """
-    kind = type(X)
-    return any(hasattr(kind, name) for name in ("columns", "column_names", "read_all")) and any(
-        hasattr(kind, name) for name in ("dtypes", "schema", "__arrow_c_stream__", "__dataframe__")
-    )
+    kind: Any = type(X)
+    return _sort(kind) == "frame"
+
+
+@lru_cache(maxsize=256)  # the look at a type takes as long as the prediction of a row
+def _sort(kind: type) -> str:
+    """Whether things of a type are a "frame", a "row" of one, or neither: ""."""
+    if hasattr(kind, "iloc") and hasattr(kind, "to_frame"):
+        return "row"  # of pandas
+    if any(hasattr(kind, name) for name in ("columns", "column_names", "read_all")):
+        shown = ("dtypes", "schema", "__arrow_c_stream__", "__dataframe__")
+        return "frame" if any(hasattr(kind, name) for name in shown) else ""
+    return ""
 
 
 def _inputs() -> Any:
@@ -219,11 +228,12 @@ def _plain(values: Any) -> Any:
 
 def rows_of(forest: Forest, rows: Any) -> Any:
     """Rows as a forest predicts them: those of a frame in the order of its features, by name."""
-    if isinstance(rows, (list, tuple)):
+    kind: Any = type(rows)
+    sort = _sort(kind)
+    if not sort:
         return rows
-    if hasattr(type(rows), "iloc") and hasattr(type(rows), "to_frame"):  # a row of pandas
-        return _inputs().row_of(forest, rows)
-    return _inputs().rows_of(forest, rows) if is_frame(rows) else rows
+    inputs = _inputs()
+    return inputs.row_of(forest, rows) if sort == "row" else inputs.rows_of(forest, rows)
 
 
 def takes_frames(method: Callable[..., Any]) -> Any:
