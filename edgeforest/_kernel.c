@@ -48,15 +48,10 @@ static int refuse(const char *sentence)
 /* A number that does not fit, or a buffer that is not in one piece, is a ValueError like others. */
 static void as_value_error(void)
 {
-    PyObject *type, *value, *trace;
-    if (!PyErr_ExceptionMatches(PyExc_OverflowError) && !PyErr_ExceptionMatches(PyExc_BufferError))
-        return;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    PyErr_Format(PyExc_ValueError, "%S", value);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
+    if (PyErr_ExceptionMatches(PyExc_OverflowError))
+        refuse("a number is too large, or negative where it must not be");
+    else if (PyErr_ExceptionMatches(PyExc_BufferError))
+        refuse("a buffer must lie in one piece, and be there to be read (or written)");
 }
 
 /* PyArg_ParseTuple, which says ValueError or TypeError. */

@@ -8,6 +8,7 @@ test_kernel_c.py runs this file again under the sanitizers.
 import inspect
 import os
 import random
+import threading
 from array import array
 from contextlib import suppress
 
@@ -253,3 +254,33 @@ def test_wrong_arguments_are_refused_with_a_sentence_or_harmless(name):
             use(name, given, result, e)
     assert len(refused) > CASES // 10
     assert all(refused)  # has a sentence
+
+
+@pytest.mark.parametrize("kind", ["grove", "tree"])
+def test_two_threads_cannot_work_on_the_same_trees(kind):
+    """They do, one after the other, or one is told; whether they meet is chance."""
+    e = Right()
+    grove, tree, said = _kernel.grove(*e.plan()), e.tree(), []
+    _, values, labels, *_ = e.learn(grove)
+    many = array("f", list(values) * 50), array("H", list(labels) * 50)
+
+    def work():
+        for i in range(30):
+            try:
+                if kind == "grove":
+                    _kernel.learn(grove, *many, 0, 50 * N, array("I", bytes(200 * N)))
+                    _kernel.plant(grove, 1, *_kernel.sapling(grove, 0))
+                else:
+                    _kernel.begin(tree, i, -1, -1)
+                    _kernel.grow(tree, 10**6, -1.0, bytearray(1))
+                    _kernel.close(tree, array("d", bytes(8 * M)), 0, 0)
+            except (RuntimeError, ValueError) as error:
+                said.append(str(error))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all("another thread" in sentence or "begin a tree" in sentence for sentence in said)
+    assert _kernel.latest(grove)[0] <= 3 * 30 * 50 * N
