@@ -695,7 +695,7 @@ static void run_wrong_plan(ef_plan plan, const uint16_t *kinds)
             p.least = value;
         else
             p.fade = (uint32_t)value;
-        if (ef_plan_wrong(&p, kinds) || ef_grove_bytes(&p) > 1 << 24)
+        if (ef_plan_wrong(&p, kinds) || ef_grove_bytes(&p) > 1 << 20)
             continue;
         ef_grove *grove = take(sizeof *grove);
         void *memory = take(ef_grove_bytes(&p));
