@@ -606,7 +606,7 @@ class NumpyTraining(core_pure.Training):
     def _insert(self, racing, stride, rows, start, end):
         # In parts: their arrays stay in the cache, and the clock is asked in between.
         race = racing[0].race
-        some = max(core_pure.LOOK_ROWS, max(PART, 4 * race.h.size) // len(racing))
+        some = max(core_pure.LOOK_ROWS, self._part(race.h.size) // len(racing))
         squares = 0
         for at in range(start, end, some):
             if at > start and self.budget.late():
@@ -615,6 +615,17 @@ class NumpyTraining(core_pure.Training):
                 break
             squares += self._insert_some(racing, rows[at : min(end, at + some)])
         return end, squares
+
+    def _part(self, cells):
+        """Values that are counted at once into so many cells: few, if memory is short."""
+        return max(PART, 4 * cells) if self.budget.bytes is None else max(PART >> 3, cells)
+
+    def working_bytes(self, nodes=0, growing=0):
+        bins = self.n_bins + 1 if self.categories == [None] * self.m else 256
+        cells = self.max_features * bins * self.width
+        part = min(self._part(cells), self.sample_size * self.max_features)
+        own = 30 * max(part, core_pure.LOOK_ROWS * self.max_features) + 80 * cells
+        return own + core_pure.Training.working_bytes(self, nodes, growing)
 
     def _insert_some(self, racing, rows):
         race = racing[0].race
