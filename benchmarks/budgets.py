@@ -283,9 +283,13 @@ def child(task: dict) -> None:
     edgeforest.train(warm, [i % 7 for i in range(300)], engine=engine, **options)
     path = task.get("path")
     if path:
-        if path.endswith("parquet"):
-            import pyarrow.parquet  # noqa: F401
         from edgeforest.sources import open_source
+
+        if path.endswith("parquet"):  # whatever pyarrow imports late, too, which is a lot
+            import pyarrow.parquet
+
+            pyarrow.parquet.write_table(pyarrow.table({"a": [1.0], "b": ["c"]}), path + ".small")
+            open_source(path + ".small").read([0])
 
         given = {"names": [*[f"f{k}" for k in range(FILE_FEATURES)], "y"]}
         train_source: Any = edgeforest.train_source

@@ -618,7 +618,7 @@ class NumpyTraining(core_pure.Training):
 
     def _part(self, cells):
         """Values that are counted at once into so many cells: few, if memory is short."""
-        return max(PART, 4 * cells) if self.budget.bytes is None else max(PART >> 3, cells)
+        return max(PART, 4 * cells) if self.budget.bytes is None else max(PART >> 5, cells)
 
     def working_bytes(self, nodes=0, growing=0):
         bins = self.n_bins + 1 if self.categories == [None] * self.m else 256

@@ -413,8 +413,13 @@ class BaseForest:
         }
         if self.max_leaf_nodes is not None:
             options["max_leaf_nodes"] = self.max_leaf_nodes
-        if isinstance(self.budget, Budget):
-            options["budget"] = Budget(bytes=self.budget.bytes)
+        limit = self.budget if isinstance(self.budget, Budget) else Budget(self.budget)
+        if limit.insertions is not None or limit.seconds is not None:
+            raise ValueError(
+                f"partial_fit goes on for ever, so that its budget has bytes and nothing else, got "
+                f"{self.budget!r}; give budget=Budget(bytes=...), or use fit"
+            )
+        options["budget"] = limit
         if self.kind == "random-patches":
             options |= {"alpha_n": self.alpha_n, "alpha_f": self.alpha_f}
         options["engine"] = self.engine

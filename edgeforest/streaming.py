@@ -209,6 +209,12 @@ class Streaming:
         self._log = source.extent() if checkpoint is not None else {}
         self._over = False  # and the checkpoint says so
         self.budget = budget.copy() if isinstance(budget, Budget) else Budget(budget)
+        room = self.budget.bytes
+        if room is not None and source.room > room:
+            raise ValueError(
+                f"{source.name} takes {source.room} bytes to read, the budget is {room}; give a "
+                f"budget of at least {2 * source.room} bytes, or write it in smaller row groups"
+            )
         if criterion == "mse":
             task = "regression"
         self.schema = schema or look(
@@ -269,7 +275,8 @@ class Streaming:
         """The memory that so many rows take, and the text in hand while they are read."""
         columns = 4 * len(self.schema.names) + 8 * len(self.schema.categorical) + 16
         of_a_value = 100 if self.source.texts else 32
-        return rows * columns + min(rows, self.read) * of_a_value * len(self.source.names)
+        text = min(rows, self.read) * of_a_value * len(self.source.names)
+        return rows * columns + text + (0 if self.budget.bytes is None else self.source.room)
 
     def _fitting(self) -> int:
         """How many rows the memory has room for: their values, and their codes in training."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgeforest import Budget, core_pure, train, train_steps
+from edgeforest import Budget, RandomForestClassifier, core_pure, train, train_steps
 
 on_every_engine = pytest.mark.usefixtures("engine")
 
@@ -249,3 +249,19 @@ def test_a_limit_that_is_none_is_refused_in_a_sentence(unit, wrong):
         (TypeError, ValueError), match=rf"^budget in {unit} must be .*; leave it out"
     ):
         Budget(**{unit: wrong})
+
+
+@pytest.mark.parametrize("budget", [1000, Budget(1000), Budget(seconds=5), Budget(1, 1, 10**7)])
+def test_partial_fit_refuses_a_budget_that_it_cannot_keep(budget):
+    model = RandomForestClassifier(5, budget=budget)
+    with pytest.raises(
+        ValueError, match=r"its budget has bytes and nothing else, got .*1000|seconds"
+    ):
+        model.partial_fit([[1], [2]], [0, 1])
+
+
+def test_partial_fit_takes_a_budget_in_bytes_and_counts_its_rows():
+    model = RandomForestClassifier(5, budget=Budget(bytes=400_000))
+    for _ in range(3):
+        model.partial_fit([row[:4] for row in ROWS], [int(v > 1) for v in VALUES])
+    assert model.spent_.rows_read == 3 * len(ROWS)

@@ -682,9 +682,11 @@ def test_only_the_groups_that_are_needed_are_read(pa: Any, tmp_path: Path) -> No
     file = source._open()
 
     class Watched:
-        def read_row_group(self, g: int, columns: list[str]) -> Any:
-            read.append(g)
-            return file.read_row_group(g, columns=columns)
+        metadata = file.metadata
+
+        def iter_batches(self, rows: int, row_groups: list[int], **options: Any) -> Any:
+            read.extend(row_groups)
+            return file.iter_batches(rows, row_groups=row_groups, **options)
 
         def close(self) -> None:
             file.close()
@@ -693,6 +695,29 @@ def test_only_the_groups_that_are_needed_are_read(pa: Any, tmp_path: Path) -> No
     assert source.read([5, 7, 350, 399, 999])[0].tolist() == [5, 7, 350, 399, 999]  # type: ignore[attr-defined]
     assert source.read([900, 950])[0].tolist() == [900, 950]  # type: ignore[attr-defined]
     assert read == [0, 3, 9]  # the last one was kept
+
+
+def test_a_large_group_of_parquet_is_read_in_batches(
+    pa: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    n = 20_000
+    numbers = [i * 0.5 for i in range(n)]
+    texts = [None if i % 7 == 0 else f"t{i % 50}" for i in range(n)]
+    table = pa.table({"x": numbers, "t": texts})
+    pytest.importorskip("pyarrow.parquet").write_table(table, path)  # one group
+    monkeypatch.setattr(binary_module, "_BATCH", 10_000)
+    source = Parquet(path)
+    assert source.room > 20_000
+    draw = random.Random(1)
+    for rows in ([19_999], [0], range(n), sorted(draw.sample(range(n), 500)), [3, 4, 19_000]):
+        found = source.read(rows)
+        same(found, [[numbers[i] for i in rows], [texts[i] for i in rows]])
+    group = source._group
+    assert group is not None
+    assert 64 <= len(group._table) < 2000  # rows in memory
+    source.read([19_500])  # goes on
+    assert source._group is group
 
 
 def test_parquet_that_cannot_be_read(pa: Any, tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ class Source:
     texts = False
     decimal_comma = False  # 1,5 is a number (`texts` only)
     notes: Sequence[str] = ()  # what may not be meant as it was said
+    room = 0  # bytes that it takes while it is read, beside the rows that are asked for
     unnamed: Collection[str] = ()  # columns that the header does not name, such as R's row names
     categorical: Collection[str] = ()  # columns that are categories though they look like numbers
 

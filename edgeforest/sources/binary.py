@@ -49,6 +49,8 @@ MAX_HEADER = 1 << 20  # bytes of the header of a .npy file
 MAX_TEXTS = 100_000  # different texts in a column of a packed file: they are kept in memory
 FLOAT32_WHOLE = 1 << 24  # whole numbers up to here are float32 without loss
 MAX_VALUE = 1 << 20  # bytes of a value in a database or of a text in a .npy file
+_BATCH = 1_000_000  # bytes of a row group of Parquet that are in memory at a time
+_PAGES = 2_400_000  # bytes of a column that pyarrow has in hand: its dictionary and a page
 SQL_ROWS = 500  # rows of one query; some builds allow 999 parameters
 
 
@@ -739,8 +741,9 @@ _SECONDS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 class Parquet(_File):
     """The rows of a Parquet file, by way of pyarrow.
 
-    Only the row groups in which rows are asked for are read, one at a time, and the last one is
-    kept: memory holds one group. A file of one large group is better packed first (`pack`).
+    Only the row groups in which rows are asked for are read. A small one is kept until another is
+    wanted; of a large one some rows are in memory at a time, from its first to the last that is asked
+    for. A file that is read many times is better packed first (`pack`).
 
     Truths become 0 and 1, points in time and durations seconds, decimals floats, categories their
     text, nulls None. Columns that are lists, structures or bytes are left out; `left_out` names them.
@@ -761,7 +764,7 @@ class Parquet(_File):
                 "Parquet files need pyarrow; install it: pip install 'edgeforest[parquet]'"
             ) from None
         self._file: Any = None
-        self._group: tuple[int, Any] | None = None
+        self._group: _Group | None = None
         self.names = []
         self.left_out: list[str] = []
         with self._sentences():
@@ -772,6 +775,7 @@ class Parquet(_File):
             sizes: list[int] = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
             fields = list(file.schema_arrow)
         self._starts: list[int] = [0, *accumulate(sizes)]
+        self.room = max(_room(meta.row_group(g)) for g in range(len(sizes))) if sizes else 0
         for field in fields:
             (self.names if arrow_usable(self._arrow, field.type) else self.left_out).append(
                 field.name
@@ -810,7 +814,10 @@ class Parquet(_File):
 
     def _open(self) -> Any:
         if self._file is None:
-            self._file = self._parquet.ParquetFile(self.path, memory_map=False)
+            # A piece of each column at a time: not all of it, nor ahead of what is asked for.
+            self._file = self._parquet.ParquetFile(
+                self.path, memory_map=False, buffer_size=32768, pre_buffer=False
+            )
         return self._file
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
@@ -820,18 +827,56 @@ class Parquet(_File):
         columns: list[Any] = [array("d") for _ in self.names]
         with self._sentences():
             for g, some in _by_part(rows, self._starts):
-                if self._group is None or self._group[0] != g:
+                if self._group is None or self._group.number != g or self._group.start > some[0]:
                     self._group = None  # not two at a time
-                    self._group = g, self._open().read_row_group(g, columns=self.names)
-                table = self._group[1]
-                if some[-1] - some[0] + 1 == len(some):
-                    table = table.slice(some[0], len(some))
-                else:
-                    table = table.take(self._arrow.array(list(some), self._arrow.int64()))
-                pieces = [arrow_values(self._arrow, table.column(name)) for name in self.names]
-                columns = list(map(_joined, columns, pieces))
+                    self._arrow.default_memory_pool().release_unused()
+                    self._group = _Group(self._arrow, self._open(), g, self.names)
+                for table in self._group.take(some):
+                    pieces = [arrow_values(self._arrow, table.column(name)) for name in self.names]
+                    columns = list(map(_joined, columns, pieces))
         self.check()
         return columns
+
+
+def _room(group: Any) -> int:
+    """About how many bytes pyarrow takes to go through a row group: some pages of each column."""
+    sizes = [int(group.column(f).total_uncompressed_size) for f in range(group.num_columns)]
+    return 2 * _BATCH + sum(min(size, _PAGES) * 3 // 2 for size in sizes)
+
+
+class _Group:
+    """A row group of a Parquet file, read from its first row to its last, some rows at a time."""
+
+    def __init__(self, arrow: Any, file: Any, number: int, names: list[str]) -> None:
+        self.number = number
+        self.start = 0  # of the rows in hand
+        self._arrow = arrow
+        self._table: Any = None
+        meta = file.metadata.row_group(number)
+        rows = meta.num_rows
+        if meta.total_byte_size > _BATCH:
+            rows = max(64, rows * _BATCH // meta.total_byte_size)
+        self._batches = file.iter_batches(
+            rows, row_groups=[number], columns=names, use_threads=False
+        )
+
+    def take(self, rows: Sequence[int]) -> Iterator[Any]:
+        """Tables of these rows, which ascend; none of them lies before `start`."""
+        at = 0
+        while at < len(rows):
+            end = self.start + (0 if self._table is None else len(self._table))
+            if rows[at] >= end:
+                self._table = None  # before the next one is read
+                self._table = self._arrow.Table.from_batches([next(self._batches)])
+                self.start = end
+                continue
+            upto = bisect_left(rows, end, at)
+            some = [row - self.start for row in rows[at:upto]]
+            at = upto
+            if some[-1] - some[0] + 1 == len(some):
+                yield self._table.slice(some[0], len(some))
+            else:
+                yield self._table.take(self._arrow.array(some, self._arrow.int64()))
 
 
 def arrow_usable(arrow: Any, kind: Any) -> bool:
@@ -935,6 +980,7 @@ class Joined(Source):
             self.name = f"{first.name} and {len(self._sources) - 1} more"
         self.names = list(first.names)
         self.texts, self.decimal_comma = first.texts, first.decimal_comma
+        self.room = sum(source.room for source in self._sources)
         self.unnamed, self.categorical = first.unnamed, first.categorical
         for source in self._sources:
             self._compare(source)

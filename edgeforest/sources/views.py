@@ -41,6 +41,7 @@ class _View(Source):
         self.source = source
         self.name, self.names = source.name, source.names
         self.texts, self.decimal_comma = source.texts, source.decimal_comma
+        self.room = source.room
         self.unnamed, self.categorical = source.unnamed, source.categorical
         self.max_bad, self.bad, self.complaints = source.max_bad, source.bad, source.complaints
 
