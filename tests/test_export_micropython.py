@@ -191,7 +191,7 @@ def test_an_array_of_floats_costs_one_float_a_feature_not_one_a_split(tmp_path: 
 def test_labels_and_notes_survive_whatever_they_are() -> None:
     X = [[i % 9, "a\n#\x00b" if i % 3 else "c"] for i in range(90)]
     y = ['"""', "it's \\", "ä\n"]
-    names = ["first\nimport os", "\ud800"]
+    names = ["first\nimport os", "\u2028"]
     forest = train(X, [y[i % 3] for i in range(90)], names=names, categorical=[1])
     module: dict = {}
     exec(to_micropython(forest), module)
