@@ -2,7 +2,7 @@
 
 Half of the time is for reading: values become codes, and trees draw their rows. The other half is
 for growing. A few random rows are read first; the time that they took says how many more there is
-time for, and so on, with eight times as many at most. Where all rows fit, all of them are read, and
+time for, and so on, with 32 times as many at most. Where all rows fit, all of them are read, and
 the budget has changed nothing. Otherwise the forest is trained on the last sample that fitted.
 
 >>> from edgeforest import Budget, engine
@@ -26,7 +26,8 @@ from edgeforest.core_pure import Budget, Rng
 from edgeforest.storage import draw
 
 FIRST = 4  # rows that are read to see how long it takes
-STEP = 8  # times as many are read at once, at most, as were timed
+STEP = 32  # times as many are read at once, at most, as were timed
+FIXED = 0.75  # of the time is spent by columns, whatever their rows, if nothing else is known
 READING = 0.5  # of the time is for reading ...
 LATEST = 0.75  # ... and is over here, whatever was expected
 TREES = 20  # that should at least have time to draw their rows ...
@@ -87,14 +88,17 @@ def _fitting(count: int, took: float, timed: tuple[int, float], left: float) -> 
     """How many rows can be read in what is left of the time, if `count` rows took so long.
 
     Rows take as long as rows before them did, at most. If there is a fixed part, it is told by the
-    rows that were timed before.
+    rows that were timed before; or else it is most of it.
 
     >>> _fitting(80, 2.0, (10, 1.3), 3.0)
     180
     """
     rows = count * max(0.0, left) / max(took, 1e-6)
-    if took > timed[1]:
-        rows = max(rows, count + (left - took) / (took - timed[1]) * (count - timed[0]))
+    if timed[0] == 0 or took <= timed[1]:
+        timed = 0, FIXED * took
+    per_row = (took - timed[1]) / (count - timed[0])
+    if per_row > 0:
+        rows = max(rows, count + (left - took) / per_row)
     return int(rows)
 
 
