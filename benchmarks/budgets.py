@@ -347,7 +347,9 @@ def measure_bytes(args: argparse.Namespace) -> None:
                 for engine in args.engines:
                     task: dict[str, Any] = {"table": name, "engine": engine, "criterion": criterion}
                     task["path"] = path
-                    task["bytes"] = 64_000_000 if path else fitted(task)
+                    task["bytes"] = (
+                        100_000_000 if name == "parquet" else 64_000_000 if path else fitted(task)
+                    )
                     found = peak(task)
                     ratio = found["peak"] / task["bytes"]
                     cells.append(
