@@ -247,11 +247,13 @@ WAYS: dict[str, dict[str, Any]] = {
 def test_going_on_from_any_tree_gives_the_forest_of_train(way: str, tmp_path: Path) -> None:
     options = {"by_column": True, "seed": 4, "max_depth": 5, **WAYS[way]}
     y = NUMBERS if way == "regression" else Y
+    whole = edgeforest.train(X, y, **options)
     if way == "few bytes":
         room = edgeforest.train_steps(X, y, **options).working_bytes(300, 60)
         options["budget"] = Budget(bytes=room)
-    whole = edgeforest.train(X, y, **options)
-    assert way != "few bytes" or 3 < len(whole) < 30
+        without, whole = whole, edgeforest.train(X, y, **options)
+        assert 3 < len(whole)
+        assert len(whole.feature) < len(without.feature)
     path = tmp_path / "model.json"
     for stop in sorted({1, len(whole) // 2, len(whole) - 1} - {0}):
         path.unlink(missing_ok=True)
