@@ -89,7 +89,6 @@ class Training(core_pure.Training):
         self._free: list[Any] = []  # rooms to grow trees in
         self._room: Any = None  # of the tree in hand
         self._stop = bytearray(1)
-        self._largest = 0  # nodes of a tree so far
         self._kept = 0, 0, 0  # trees, nodes and votes of the forest that are whole
         super().__init__(X, y, **options)
 
@@ -317,20 +316,31 @@ class Training(core_pure.Training):
             held += n * self.m + 3200 * self.m  # codes, bounds
         reading = 0 if in_place else 40 * n  # a column of Python's numbers
         node = 12 + (1 if self.regression else width)
-        growing = max(growing, self._largest)  # whose room is kept
+        growing = max(growing, self._largest_tree())  # whose room is kept
         return held + max(work, reading) + nodes * node * 17 // 16 + growing * (node + 72)
+
+    def _plan_trees(self) -> None:
+        super()._plan_trees()
+        self._trees = self.planned  # in all, also where somebody asks for them one by one
+
+    def _largest_tree(self) -> int:
+        """Nodes of the largest tree so far, of those too that an earlier run has grown."""
+        if not hasattr(self, "grown"):  # nothing is read yet
+            return 0
+        ends = [*self.grown.roots, len(self.grown.feature)]
+        return max((end - start for start, end in pairwise(ends)), default=0)
 
     def _most_nodes(self) -> int:
         """Nodes that the budget in bytes leaves to the next tree, -1 for any number."""
         room = self.budget.bytes
         if room is None:
             return -1
-        nodes, some = len(self.grown.feature), self._largest + 1000
+        nodes, some = len(self.grown.feature), self._largest_tree() + 1000
         before = self.working_bytes(nodes, some)
         one = self.working_bytes(nodes, some + 1000) - before
         done = self.working_bytes(nodes + 1000, some) - before
         # The room of a tree is kept for those after it: so all of them may be equally large.
-        each = one + done * max(0, self.planned - len(self.grown) - 1)
+        each = one + done * max(0, self._trees - len(self.grown) - 1)
         return max(1, min(MASK, (1000 * (room - before) + some * one) // each))
 
     # ---- Growing
@@ -489,7 +499,6 @@ class Training(core_pure.Training):
         self._free.append(room)
         self.importance = importance.tolist()
         self._kept = len(forest.roots), len(forest.feature), len(forest.votes)
-        self._largest = max(self._largest, len(forest.feature) - here)
 
     def forest(self) -> core_pure.Forest:
         trees, nodes, votes = self._kept  # a tree that Ctrl-C met while it was added is not
