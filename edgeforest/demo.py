@@ -2,6 +2,7 @@
 
 import csv
 import os
+import shlex
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -148,6 +149,7 @@ def run(out_dir: str, rows: int, budget: int) -> int:
         mark = "" if truth == predictions[place] else "  <- wrong"
         print(line([*held_out[place], predictions[place], truth], widths) + mark)
     print("\nNext:")
+    model, log = shlex.quote(model), shlex.quote(log)
     tell(f"  edgeforest inspect {model}")
     tell(f"  edgeforest train {log} --target activity --budget 1M")
     tell(f"  edgeforest predict {model} {log} --target activity --proba")

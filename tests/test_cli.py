@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -582,7 +583,7 @@ def test_demo_goes_the_whole_way(tmp_path, capsys):
     assert all((predicted == truth) == (mark == "") for predicted, truth, mark in shown)
     assert sorted(os.listdir(tmp_path / "new" / "demo")) == ["model.json", "sample_log.csv"]
     for command in re.findall(r"^  edgeforest (.*)$", text, re.MULTILINE):
-        assert cli.main(command.split()) == 0, f"the demo advises {command}"
+        assert cli.main(shlex.split(command)) == 0, f"the demo advises {command}"
 
 
 def test_demo_marks_what_it_gets_wrong(tmp_path, capsys):

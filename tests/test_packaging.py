@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -341,8 +342,9 @@ def test_the_kernel_is_a_c_library_as_the_documents_say(compiler, tmp_path):
     text = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
     (tmp_path / "program.c").write_text(text.partition("```c\n")[2].partition("```")[0])
     command = re.search(r"^cc .*$", text, re.MULTILINE)[0]
-    command = command.replace("program.c", str(tmp_path / "program.c"))
-    done = run("sh", "-c", f"{command} -Wall -Wextra -Werror -o {tmp_path / 'program'}", cwd=ROOT)
+    command = command.replace("program.c", shlex.quote(str(tmp_path / "program.c")))
+    out = shlex.quote(str(tmp_path / "program"))
+    done = run("sh", "-c", f"{command} -Wall -Wextra -Werror -o {out}", cwd=ROOT)
     assert done.returncode == 0, done.stdout
     done = run(tmp_path / "program", cwd=tmp_path)
     columns = [bytearray(i * k % 256 for i in range(300)) for k in (7, 13)]

@@ -251,7 +251,9 @@ def test_a_strict_encoding_ends_no_run(tmp_path, encoding):
     log = tmp_path / "log.csv"
     rows = "".join(f"{i % 9},{'温' if i % 9 > 4 else 'ß'}\n" for i in range(200))
     log.write_text(f"°C,窓\n{rows}", encoding="utf-8")
+    # Arguments are UTF-8 in any locale; what is printed is in an encoding that may lack a letter.
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    environment["LC_ALL"] = "C.UTF-8"
 
     def run(*arguments, code=0):
         command = [sys.executable, "-m", "edgeforest", *map(str, arguments)]
