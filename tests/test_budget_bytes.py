@@ -74,7 +74,7 @@ lines = [",".join(f"{v:.5f}" for v in (*row, t)) for row, t in zip(X.tolist(), o
 with open(f"{folder}/log.csv", "w") as stream:
     stream.write("\\n".join([",".join([*names, "y"]), *lines]))
 del lines
-for path, limit in (("log.npy", 3_000_000), ("log.csv", 5_000_000)):
+for path, limit in (("log.npy", 6_000_000), ("log.csv", 6_000_000)):
     given = {"names": [*names, "y"]} if path == "log.npy" else {}
     source = open_source(f"{folder}/{path}", **given)
     edgeforest.train_source(source, "y", n_trees=1, max_depth=2, engine=engine)
