@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-KERNEL := setup.py edgeforest/_kernel.c $(wildcard firmware/kernel/*.[ch])
+KERNEL := setup.py edgeforest/engines/_kernel.c $(wildcard firmware/kernel/*.[ch])
 
 .PHONY: help demo test lint runtimes bench wheel clean
 
@@ -64,5 +64,5 @@ wheel: $(VENV)/demo
 
 clean:
 	rm -rf $(VENV) .runtimes build dist *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
-	rm -f edgeforest/*.so edgeforest/*.pyd
+	rm -f edgeforest/engines/*.so edgeforest/engines/*.pyd
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

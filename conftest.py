@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from _pytest.doctest import DoctestItem
 
-from edgeforest.engine import present
+from edgeforest.engines import present
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # one of scikit-learn's checks asks for it
 

@@ -25,9 +25,9 @@ LEFT_OUT = (
 stable = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 kernel = Extension(
-    "edgeforest._kernel",
+    "edgeforest.engines._kernel",
     [
-        "edgeforest/_kernel.c",
+        "edgeforest/engines/_kernel.c",
         *(f"{KERNEL}{part}.c" for part in ("data", "race", "grow", "predict", "online")),
     ],
     depends=[KERNEL + "edgeforest.h", KERNEL + "internal.h"],

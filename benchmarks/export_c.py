@@ -35,7 +35,7 @@ import data
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
-from edgeforest import demo
+from edgeforest.cli import demo
 from edgeforest.export.c_header import to_c
 from edgeforest.export.shrinking import shrink
 from edgeforest.export.sklearn_import import from_sklearn

@@ -16,7 +16,7 @@ import data
 import numpy as np
 
 from edgeforest import train
-from edgeforest.combine import merge
+from edgeforest.forests.merging import merge
 
 COLUMNS = ("one forest", "merged", "plain mean", "who know", "best alone")
 

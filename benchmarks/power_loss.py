@@ -21,7 +21,8 @@ import time
 from collections import Counter
 
 import edgeforest
-from edgeforest import demo, streaming
+from edgeforest.cli import demo
+from edgeforest.sources import training as streaming
 
 
 def main() -> None:

@@ -3,11 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from edgeforest import engines as engine  # noqa: F401  a door: its name is singular here
 from edgeforest.core_pure import Budget, Forest, Rng, Spent, Training
-from edgeforest.engine import load, train, train_steps
+from edgeforest.engines import load, train, train_steps
 
 if TYPE_CHECKING:
-    from edgeforest.combine import merge
     from edgeforest.estimators import (
         ExtraTreesClassifier,
         ExtraTreesRegressor,
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
         RandomPatchesClassifier,
         RandomPatchesRegressor,
     )
-    from edgeforest.explanation import Explanation, explain, export_text
-    from edgeforest.importance import Importances, permutation_importance, stability
+    from edgeforest.forests.explanation import Explanation, explain, export_text
+    from edgeforest.forests.importance import Importances, permutation_importance, stability
+    from edgeforest.forests.merging import merge
+    from edgeforest.forests.plots import plot_importances, plot_tree
+    from edgeforest.forests.pruning import prune
+    from edgeforest.host.progress import Progress
     from edgeforest.online import OnlineForest
-    from edgeforest.plots import plot_importances, plot_tree
-    from edgeforest.progress import Progress
-    from edgeforest.pruning import prune
     from edgeforest.sources import open_source
-    from edgeforest.streaming import train_source
+    from edgeforest.sources.training import train_source
 
 __version__ = "0.1.0"
 __all__ = [
@@ -59,7 +60,7 @@ __all__ = [
 
 # Loaded when they are asked for: what only trains on a board's budget starts at once.
 _LATER = {
-    "combine": ("merge",),
+    "forests.merging": ("merge",),
     "estimators": (
         "ExtraTreesClassifier",
         "ExtraTreesRegressor",
@@ -68,14 +69,14 @@ _LATER = {
         "RandomPatchesClassifier",
         "RandomPatchesRegressor",
     ),
-    "explanation": ("Explanation", "explain", "export_text"),
-    "importance": ("Importances", "permutation_importance", "stability"),
+    "forests.explanation": ("Explanation", "explain", "export_text"),
+    "forests.importance": ("Importances", "permutation_importance", "stability"),
     "online": ("OnlineForest",),
-    "plots": ("plot_importances", "plot_tree"),
-    "progress": ("Progress",),
-    "pruning": ("prune",),
+    "forests.plots": ("plot_importances", "plot_tree"),
+    "host.progress": ("Progress",),
+    "forests.pruning": ("prune",),
     "sources": ("open_source",),
-    "streaming": ("train_source",),
+    "sources.training": ("train_source",),
 }
 
 if not TYPE_CHECKING:  # which knows what there is without it

@@ -847,7 +847,7 @@ class NumpyForest(core_pure.Forest):
         self.cut = array("i", np.floor(cut).astype(np.int32).tobytes())
 
     def __reduce__(self):
-        from edgeforest.engine import pack
+        from edgeforest.engines import pack
 
         return pack(self)
 

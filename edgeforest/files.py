@@ -26,7 +26,7 @@ ValueError
 import os
 
 try:
-    from edgeforest import disk
+    from edgeforest.host import disk
 except ImportError:  # a board, which has no need of it
     disk = None
 

@@ -30,7 +30,7 @@ except ImportError:  # a board, where the core is a file of its own
     import core_pure
 
 try:
-    from edgeforest.names import refuse
+    from edgeforest.host.names import refuse
 except ImportError:  # a board, whose text is UTF-8 whatever it is
 
     def refuse(what, texts):
@@ -932,7 +932,7 @@ class OnlineForest:
 
     def _framed(self, frame):
         """The rows of a frame, by name; the first one names the features. On CPython."""
-        from edgeforest.inputs import Frame, rows_of
+        from edgeforest.host.inputs import Frame, rows_of
 
         frame = Frame(frame)
         if self.head.names is None:
@@ -1291,7 +1291,7 @@ ROWS = 1 << 53  # more than any learner has learned
 def _engine(name):
     """The module of an engine; on a board there is the core alone."""
     try:
-        from edgeforest import engine
+        from edgeforest import engines as engine
     except ImportError:
         return core_pure
     return engine.pick(name)

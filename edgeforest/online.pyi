@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any, Final, TypeVar
 
 from edgeforest.core_pure import Budget, Forest, _Criterion, _Kind, _Values
-from edgeforest.engine import Name
+from edgeforest.engines import Name
 
 _Learner = TypeVar("_Learner", bound=OnlineForest)
 

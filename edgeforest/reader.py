@@ -27,7 +27,7 @@ except ImportError:  # a board, where the core is a file of its own
     import core_pure as core
 
 try:
-    from edgeforest.engine import pick
+    from edgeforest.engines import pick
 except ImportError:  # which has one engine
 
     def pick():

@@ -36,7 +36,7 @@ except ImportError:  # a board, where each is a file of its own
     import reader
 
 try:
-    from edgeforest.engine import read as train_steps  # all rows: resuming has to find the same
+    from edgeforest.engines import read as train_steps  # all rows: resuming has to find the same
 except ImportError:
     train_steps = core.train_steps
 

@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar, Unpack
 
 from edgeforest.core_pure import Forest, Rng, Training, _Values
-from edgeforest.engine import Name, Options
+from edgeforest.engines import Name, Options
 
 _Path: TypeAlias = str | PathLike[str]
 _F = TypeVar("_F", bound=Forest)

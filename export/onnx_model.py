@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 import edgeforest
-from edgeforest import core_pure, engine
-from edgeforest.combine import SUM, keep
+from edgeforest import core_pure
+from edgeforest import engines as engine
 from edgeforest.core_pure import EQUAL, FEATURE, LEAF, MISSING_LEFT, Forest
+from edgeforest.forests.merging import SUM, keep
 
 from .packing import as_forest
 

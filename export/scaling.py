@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, MASK, Forest
-from edgeforest.engine import rows_of
-from edgeforest.names import quoted
+from edgeforest.engines import rows_of
+from edgeforest.host.names import quoted
 
 Rows: TypeAlias = Literal["float32", "int16", "uint8"]
 Scale: TypeAlias = float | Literal["auto"] | None

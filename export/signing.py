@@ -29,7 +29,7 @@ from zlib import crc32
 
 from edgeforest import files
 from edgeforest.core_pure import Forest
-from edgeforest.engine import load
+from edgeforest.engines import load
 
 Source: TypeAlias = "str | bytes | bytearray | os.PathLike[str]"
 LEAST = 16  # bytes of a key: a shorter one can be guessed

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from edgeforest import core_pure, engine
-from edgeforest.combine import SUM
+from edgeforest import core_pure
+from edgeforest import engines as engine
 from edgeforest.core_pure import FEATURE, HUGE, LEAF, LEVELS, MASK, MISSING_LEFT, Forest
+from edgeforest.forests.merging import SUM
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,7 @@ from edgeforest import (
     train_source,
     train_steps,
 )
-from edgeforest.engine import pick
+from edgeforest.engines import pick
 from edgeforest.sources import Table
 from edgeforest.storage import Resumable
 

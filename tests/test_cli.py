@@ -22,12 +22,14 @@ import pytest
 from test_sources_text import MALFORMED
 
 import edgeforest
-from edgeforest import cli, demo, disk, engine, storage
-from edgeforest.combine import merge
+from edgeforest import cli, engine, storage
+from edgeforest.cli import demo
+from edgeforest.forests.merging import merge
+from edgeforest.host import disk
 from edgeforest.sources import SourceError, open_source
 from edgeforest.sources.binary import pack
 from edgeforest.sources.schema import whole
-from edgeforest.tables import TableError, prepare
+from edgeforest.sources.tables import TableError, prepare
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = ["train", "predict", "inspect", "merge", "export", "verify", "demo", "engines"]
@@ -631,7 +633,7 @@ def test_an_engine_that_is_not_there_is_refused_before_any_work(log, model, caps
     absent = engine.Absent("native", ImportError("of another machine"))
 
     def import_module(name):
-        if name == "edgeforest.core_native":
+        if name == "edgeforest.engines.native":
             raise ImportError("of another machine")
         return engine.core_pure
 

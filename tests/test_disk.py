@@ -16,7 +16,8 @@ import pytest
 from test_files import NEW, OLD, Watched, as_root, forest, names
 
 import edgeforest
-from edgeforest import cli, disk, files, storage
+from edgeforest import cli, files, storage
+from edgeforest.host import disk
 
 SHUTDOWN = 0x8004587D  # FS_IOC_SHUTDOWN of <linux/fs.h>
 WITHOUT_FLUSHING = 2  # not even the journal

@@ -26,8 +26,8 @@ def without(monkeypatch, *engines):
     """Take engines away, as if what they need had never been installed."""
     for name in engines:
         monkeypatch.setitem(sys.modules, engine._NEEDS[name][0], None)
-        monkeypatch.delitem(sys.modules, f"edgeforest.core_{name}", raising=False)
-        monkeypatch.delattr("edgeforest._kernel", raising=False)
+        monkeypatch.delitem(sys.modules, engine._MODULES[name], raising=False)
+        monkeypatch.delattr("edgeforest.engines._kernel", raising=False)
 
 
 # ---- Picking
@@ -195,7 +195,7 @@ def test_a_type_checker_knows_a_right_program_from_a_wrong_one(tmp_path):
     program.write_text(USER + "".join(f"{line}\n" for line in WRONG))
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
     done = subprocess.run(
-        [*mypy, "--follow-imports=silent", str(program), "edgeforest/engine.py"],
+        [*mypy, "--follow-imports=silent", str(program), "edgeforest/engines/__init__.py"],
         cwd=ROOT,
         capture_output=True,
         text=True,

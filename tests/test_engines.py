@@ -627,7 +627,7 @@ def test_a_model_is_loaded_to_predict_with_the_engine_that_is_asked_for(name, mo
 
 @needs_native
 def test_the_kernel_has_the_constants_of_the_specification():
-    from edgeforest import _kernel
+    from edgeforest.engines import _kernel
 
     constants = _kernel.constants()
     del constants["KERNEL"]  # the number of its interface, which core_native asks for

@@ -18,7 +18,7 @@ from sklearn.tree import export_text as sklearn_text
 
 from edgeforest import Forest, load, train
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT
-from edgeforest.explanation import explain, export_text, number, share
+from edgeforest.forests.explanation import explain, export_text, number, share
 
 INF, NAN = math.inf, math.nan
 FUZZ = settings(

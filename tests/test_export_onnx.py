@@ -368,7 +368,7 @@ def shares_nodes(forest: Any) -> None:
 def votes_too_much(forest: Any) -> None:
     forest.votes = array("H", [65535] * len(forest.votes))
     for _ in range(7):
-        edgeforest.combine.append(forest, forest)
+        edgeforest.forests.merging.append(forest, forest)
 
 
 @pytest.mark.parametrize(

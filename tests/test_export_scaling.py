@@ -19,7 +19,7 @@ from edgeforest.core_pure import HUGE
 from edgeforest.export import rounded_rows, to_c, to_micropython
 from edgeforest.export.scaling import RANGES, float32, scaled, scales_of, whole_cut
 from edgeforest.online import OnlineForest
-from edgeforest.streaming import train_source
+from edgeforest.sources.training import train_source
 
 CODES = {"int16": "h", "uint8": "B"}
 NAN = math.nan

@@ -22,10 +22,10 @@ from edgeforest import (
     prune,
     train,
 )
-from edgeforest.combine import append, keep
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT
 from edgeforest.export import shrinking
 from edgeforest.export.shrinking import Shrinkage, shrink
+from edgeforest.forests.merging import append, keep
 
 on_every_engine = pytest.mark.usefixtures("engine")
 NAN = float("nan")

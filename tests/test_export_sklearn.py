@@ -25,9 +25,9 @@ from sklearn.tree import (
 )
 
 from edgeforest import Forest, explain, load, merge
-from edgeforest.combine import SUM
 from edgeforest.core_pure import HUGE, LEAF, MISSING_LEFT
 from edgeforest.export.sklearn_import import from_sklearn, round_down
+from edgeforest.forests.merging import SUM
 
 on_every_engine = pytest.mark.usefixtures("engine")
 

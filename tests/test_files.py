@@ -26,7 +26,8 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import OnlineForest, disk, files, storage
+from edgeforest import OnlineForest, files, storage
+from edgeforest.host import disk
 
 OLD, NEW = "old " * 5000, "new " * 6000
 on_posix = pytest.mark.skipif(os.name != "posix", reason="no such thing on this system")
@@ -597,7 +598,7 @@ def test_the_stub_says_what_the_code_says() -> None:
 # What may open a file for writing, by file and function, and why.
 OTHERS = {
     ("core_pure.py", "save"): "on a board that has nothing but this file",
-    ("cli.py", "spooled"): "the standard input, in a temporary folder of its own",
+    ("__init__.py", "spooled"): "the standard input, in a temporary folder of its own",
 }
 WRITES = {
     *("write_text", "write_bytes", "touch", "tofile", "savez", "savetxt", "savefig", "to_csv"),

@@ -24,7 +24,7 @@ from edgeforest import (
     train,
     train_source,
 )
-from edgeforest.engine import is_frame, present
+from edgeforest.engines import is_frame, present
 from edgeforest.export import rounded_rows, shrink
 
 pl = pytest.importorskip("polars", reason="polars is missing: pip install polars")
@@ -281,7 +281,7 @@ def test_without_numpy_or_pyarrow_a_sentence_says_what_is_missing(monkeypatch) -
 
 def test_nothing_is_imported_that_frames_come_from() -> None:
     code = (
-        "import sys, edgeforest, edgeforest.inputs, edgeforest.sources, edgeforest.estimators\n"
+        "import sys, edgeforest, edgeforest.host.inputs, edgeforest.sources, edgeforest.estimators\n"
         "print([name for name in ('pandas', 'polars', 'pyarrow') if name in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

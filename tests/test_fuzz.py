@@ -30,11 +30,11 @@ from runtimes import (
 
 import edgeforest
 from edgeforest import OnlineForest, core_pure, load, merge, train
-from edgeforest.engine import pick, present
+from edgeforest.engines import pick, present
 from edgeforest.reader import read_model
 from edgeforest.sources import open_source
+from edgeforest.sources.training import Streaming
 from edgeforest.storage import Resumable
-from edgeforest.streaming import Streaming
 
 TIMES = float(os.environ.get("EDGEFOREST_FUZZ", "1"))
 ENGINES = present()

@@ -214,7 +214,7 @@ def test_a_pruned_model_fits_and_is_better_than_the_first_trees(figure):
         size = len(forest.forest_.to_json())
         small = prune(forest, X_train, y_train, max_bytes=size // 5)
         assert len(small.forest_.to_json()) <= size // 5
-        first = edgeforest.combine.keep(forest.forest_, list(range(len(small.forest_))))
+        first = edgeforest.forests.merging.keep(forest.forest_, list(range(len(small.forest_))))
         plain = RandomForestClassifier.from_forest(first).score(X_test, y_test)
         gains.append(small.score(X_test, y_test) - plain)
     figure(f"a fifth of the bytes: ahead of the first {len(first)} trees by {np.mean(gains):+.3f}")

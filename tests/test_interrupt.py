@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgeforest import core_pure, load
-from edgeforest.engine import present
+from edgeforest.engines import present
 
 ROOT = Path(__file__).resolve().parent.parent
 # Seconds of work from the signal to the handler of the exception: of the processor, not of the clock,

@@ -20,7 +20,7 @@ from edgeforest import engine
 needs_native = needs("native" in engine.present(), "the C kernel is not there")
 pytestmark = needs_native
 if "native" in engine.present():
-    from edgeforest import _kernel
+    from edgeforest.engines import _kernel
 
 N, M = 40, 3  # rows and columns of the data
 TREES = 2

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import edgeforest
-from edgeforest import cli, names
+from edgeforest import cli
+from edgeforest.host import names
 from edgeforest.sources import MAX_COLUMNS, SourceError, open_source, schema, text
 from edgeforest.sources.schema import MAX_FEATURES, look
 

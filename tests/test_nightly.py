@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 import edgeforest
-from edgeforest import Budget, RandomForestClassifier, cli, storage, streaming
+from edgeforest import Budget, RandomForestClassifier, cli, storage
 from edgeforest.sources import SourceError, open_source
-from edgeforest.streaming import Streaming, begun, train_source
+from edgeforest.sources import training as streaming
+from edgeforest.sources.training import Streaming, begun, train_source
 
 JOB = Path(__file__).parents[1] / "examples" / "raspberrypi" / "train_from_log.py"
 OPTIONS = {"n_trees": 6, "max_depth": 5, "seed": 3}
@@ -269,13 +270,13 @@ def test_refresh_keeps_the_trees_and_adds_as_many_from_all_rows(target, log, tmp
         rows = [[310, "open", 1], [5, "shut", 0]]
         old = combined = 0.0
         half = edgeforest.core_pure.load(again.to_json())
-        keep = edgeforest.combine.keep(half, range(6))
+        keep = edgeforest.forests.merging.keep(half, range(6))
         for row in rows:
             old, combined = first.predict(row), keep.predict(row)
             assert abs(old - combined) < 0.01, "but for the rounding of a wider range"
         assert again.low + again.span >= 38
     else:
-        keep = edgeforest.combine.keep(again, range(6))
+        keep = edgeforest.forests.merging.keep(again, range(6))
         assert keep.predict(rows) == first.predict(rows)
     assert grown(budget=90_000)[0].to_json() == again.to_json(), "there is nothing new"
     # Killed in the midst of it, it goes on to the same forest.

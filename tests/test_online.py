@@ -24,8 +24,9 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import Budget, OnlineForest, Rng, combine, core_pure, online, train
-from edgeforest.engine import present
+from edgeforest import Budget, OnlineForest, Rng, core_pure, online, train
+from edgeforest.engines import present
+from edgeforest.forests import merging as combine
 
 ENGINES = [name for name in present() if name != "numpy"]
 KINDS = ("random-forest", "extra-trees", "random-patches")

@@ -187,7 +187,7 @@ def test_with_a_compiler_the_wheel_has_the_native_engine(native, pure, tmp_path)
     content, said = check("--native", wheel)
     assert content, said
     assert f"{wheel.name}: cp311-abi3-" in said
-    assert "edgeforest/_kernel" in said
+    assert "edgeforest/engines/_kernel" in said
     place = install(wheel, tmp_path / "native")
     code, said = cli(place, "engines")
     assert code == 0
@@ -280,7 +280,7 @@ def test_without_numpy_the_advice_names_it(pure, tmp_path):
 def test_a_damaged_engine_is_not_passed_over_in_silence(pure, tmp_path):
     place = install(pure, tmp_path / "damaged")
     suffix = ".pyd" if os.name == "nt" else ".abi3.so"
-    (inside(place, "purelib") / "edgeforest" / f"_kernel{suffix}").write_bytes(
+    (inside(place, "purelib") / "edgeforest" / "engines" / f"_kernel{suffix}").write_bytes(
         b"of another machine"
     )
     damaged = "it is there but does not load: ImportError: "
@@ -297,7 +297,7 @@ def test_a_damaged_engine_is_not_passed_over_in_silence(pure, tmp_path):
 
 def test_what_an_earlier_build_left_behind_does_not_go_into_the_wheel(native):
     _, _, tree = native
-    assert list(tree.glob("build/lib*/edgeforest/_kernel*"))
+    assert list(tree.glob("build/lib*/edgeforest/engines/_kernel*"))
     with open(tree / "firmware" / "kernel" / "race.c", "a", encoding="utf-8") as stream:
         stream.write("#error\n")
     wheel, output = build(tree)
@@ -309,7 +309,7 @@ def test_what_an_earlier_build_left_behind_does_not_go_into_the_wheel(native):
 def test_the_source_archive_builds_the_native_engine(sources, compiler, tmp_path):
     make = "from setuptools import build_meta; import sys; build_meta.build_sdist(sys.argv[1])"
     tree = sources("archive")
-    (tree / "edgeforest" / "_kernel.abi3.so").write_bytes(b"of this machine")
+    (tree / "edgeforest" / "engines" / "_kernel.abi3.so").write_bytes(b"of this machine")
     done = run(sys.executable, "-c", make, tmp_path, cwd=tree)
     assert done.returncode == 0, done.stdout
     (archive,) = tmp_path.iterdir()
@@ -329,12 +329,14 @@ def test_an_editable_install_compiles_in_place(sources, compiler, tmp_path):
     tree, place = sources("editable"), environment(tmp_path / "empty")
     done = run(sys.executable, "-c", make, tmp_path, cwd=tree)
     assert done.returncode == 0, done.stdout
-    assert len(list(tree.glob("edgeforest/_kernel*.[sp][oy]*"))) == 1
+    assert len(list(tree.glob("edgeforest/engines/_kernel*.[sp][oy]*"))) == 1
     assert tiny(place, tree)[0] == "native"
     done = run(sys.executable, "-c", make, tmp_path, cwd=tree, CC="false")
     assert done.returncode == 0, done.stdout
     assert LEFT_OUT.partition("(")[0] in done.stdout
-    assert list(tree.glob("edgeforest/_kernel*")) == [tree / "edgeforest" / "_kernel.c"]
+    assert list(tree.glob("edgeforest/engines/_kernel*")) == [
+        tree / "edgeforest" / "engines" / "_kernel.c"
+    ]
     assert tiny(place, tree)[0] == "pure"
 
 
@@ -379,18 +381,27 @@ def doctored(wheel, place, tag=None, add=(), leave_out=()):
 
 
 PLATFORM = "cp311-abi3-linux_x86_64"
-SO = "edgeforest/_kernel.abi3.so"
+SO = "edgeforest/engines/_kernel.abi3.so"
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"tag": PLATFORM}, "is tagged cp311-abi3-linux_x86_64, but holds no edgeforest/_kernel"),
+        (
+            {"tag": PLATFORM},
+            "is tagged cp311-abi3-linux_x86_64, but holds no edgeforest/engines/_kernel",
+        ),
         ({"add": [SO]}, f"is tagged py3-none-any, but holds {SO}"),
-        ({"add": ["edgeforest/_kernel.cp311-win_amd64.pyd"]}, "but holds edgeforest/_kernel.cp311"),
+        (
+            {"add": ["edgeforest/engines/_kernel.cp311-win_amd64.pyd"]},
+            "but holds edgeforest/engines/_kernel.cp311",
+        ),
         ({"tag": PLATFORM, "add": [SO, SO[:-3] + ".pyd"]}, "more than one native engine"),
         ({"tag": "cp312-cp312-linux_x86_64", "add": [SO]}, "must be tagged cp311-abi3"),
-        ({"add": ["edgeforest/_kernel.c"]}, "edgeforest/_kernel.c does not belong in it"),
+        (
+            {"add": ["edgeforest/engines/_kernel.c"]},
+            "edgeforest/engines/_kernel.c does not belong in it",
+        ),
         ({"add": ["tests/test_race.py"]}, "tests/test_race.py does not belong in it"),
         ({"leave_out": ["edgeforest/py.typed"]}, "edgeforest/py.typed is missing"),
         ({"leave_out": ["edgeforest/core_pure.py"]}, "edgeforest/core_pure.py is missing"),

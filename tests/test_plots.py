@@ -10,7 +10,7 @@ import pytest
 
 from edgeforest import train
 from edgeforest.core_pure import LEAF
-from edgeforest.explanation import explain, export_text
+from edgeforest.forests.explanation import explain, export_text
 
 matplotlib = pytest.importorskip(
     "matplotlib", reason="plots need matplotlib: pip install 'edgeforest[viz]'"
@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.colors import to_hex  # noqa: E402
 from matplotlib.patches import FancyBboxPatch, Rectangle  # noqa: E402
 
-from edgeforest.plots import plot_importances, plot_tree  # noqa: E402
+from edgeforest.forests.plots import plot_importances, plot_tree  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("error")
 

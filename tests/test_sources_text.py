@@ -22,10 +22,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from edgeforest import disk
+from edgeforest.host import disk
 from edgeforest.sources import SourceError, text
+from edgeforest.sources.tables import cell
 from edgeforest.sources.text import CSV, JSONLines, LineProtocol, Lines
-from edgeforest.tables import cell
 
 CALM = settings(
     max_examples=120,

@@ -39,8 +39,9 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import core_pure, disk, files, sources, storage
+from edgeforest import core_pure, files, sources, storage
 from edgeforest.core_pure import LEAF, Budget, Rng
+from edgeforest.host import disk
 from edgeforest.storage import Npy, Resumable, draw
 
 STORAGE = ROOT / "edgeforest" / "storage.py"
@@ -391,7 +392,7 @@ def test_other_rows_are_trained_on_anew(
 
 
 def test_a_checkpoint_of_a_source_is_another_training(tmp_path: Path) -> None:
-    from edgeforest.streaming import Streaming
+    from edgeforest.sources.training import Streaming
 
     path = tmp_path / "model.json"
     table = sources.Table({"x0": NUMBERS, "y": Y})

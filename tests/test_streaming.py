@@ -20,7 +20,7 @@ from edgeforest import (
     train,
 )
 from edgeforest.sources import SourceError, Table, open_source
-from edgeforest.streaming import Streaming, train_source
+from edgeforest.sources.training import Streaming, train_source
 
 on_every_engine = pytest.mark.usefixtures("engine")
 SMALL = 1_000_000  # bytes: a pool of some 4,000 rows
@@ -199,7 +199,7 @@ PROGRAM = """
 import os, signal, sys, time
 from edgeforest import Budget
 from edgeforest.sources import open_source
-from edgeforest.streaming import train_source
+from edgeforest.sources.training import train_source
 log = sys.argv[1]
 train_source(open_source(log), "y", n_trees=1)  # what is loaded on the way is there then
 for line in sys.stdin:
@@ -390,7 +390,7 @@ import resource, sys
 import edgeforest
 from edgeforest import Budget, engine
 from edgeforest.sources import open_source
-from edgeforest.streaming import train_source
+from edgeforest.sources.training import train_source
 
 path, room = sys.argv[1], int(sys.argv[2])
 names = [*[f"f{k}" for k in range(20)], "y"]

@@ -16,14 +16,14 @@ import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
 
-ENGINE = ("edgeforest/_kernel*.so", "edgeforest/_kernel*.pyd")
+ENGINE = ("edgeforest/engines/_kernel*.so", "edgeforest/engines/_kernel*.pyd")
 NEEDED = (
     "edgeforest/__init__.py",
-    "edgeforest/core_native.py",
+    "edgeforest/engines/native.py",
     "edgeforest/core_numpy.py",
     "edgeforest/core_pure.py",
     "edgeforest/core_pure.pyi",
-    "edgeforest/engine.py",
+    "edgeforest/engines/__init__.py",
     "edgeforest/py.typed",
 )
 UNWANTED = ("*.c", "*.h", "*.o", "*.pyc", "*test*.py", "firmware/*", "tools/*", "setup.py")
@@ -59,7 +59,9 @@ def check(path: Path, native: bool) -> str:
             )
     else:
         if not engines:
-            raise Refused(f"it is tagged {tag}, but holds no edgeforest/_kernel: nothing was built")
+            raise Refused(
+                f"it is tagged {tag}, but holds no edgeforest/engines/_kernel: nothing was built"
+            )
         if len(engines) > 1:
             raise Refused(f"it holds more than one native engine: {', '.join(engines)}")
         if not tag.startswith("cp311-abi3-"):

@@ -37,7 +37,7 @@ from typing import IO, Any, BinaryIO, TypeAlias
 
 from edgeforest import files
 from edgeforest.core_pure import Rng
-from edgeforest.names import listed, quoted, short, visible
+from edgeforest.host.names import listed, quoted, short, visible
 from edgeforest.sources import Source, SourceError, _kept
 from edgeforest.sources.snapshot import Snapshot
 
@@ -1261,7 +1261,7 @@ class _Packer:
         self.codes: list[dict[Any, int]] = [{} for _ in range(width)]
         self.number: Callable[[Any], Any] | None = None
         if source.texts:
-            from edgeforest import tables
+            from edgeforest.sources import tables
 
             def number(text: Any) -> Any:
                 if not isinstance(text, str):  # a date is a number already

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgeforest import tables
-from edgeforest.names import listed, problem, quoted
-from edgeforest.sources import SourceError, check_columns, draw
+from edgeforest.host.names import listed, problem, quoted
+from edgeforest.sources import SourceError, check_columns, draw, tables
 
 if TYPE_CHECKING:
     from edgeforest.core_pure import Rng

@@ -44,10 +44,10 @@ from operator import le, sub
 from typing import IO, Any, Self
 
 from edgeforest import files
-from edgeforest.names import MAX_TEXT, visible
+from edgeforest.host.names import MAX_TEXT, visible
 from edgeforest.sources import MAX_COLUMNS, Source, SourceError
 from edgeforest.sources.snapshot import Snapshot
-from edgeforest.tables import MISSING, count, reason
+from edgeforest.sources.tables import MISSING, count, reason
 
 Progress = Callable[[int, int], object]
 

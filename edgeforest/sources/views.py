@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from edgeforest.names import listed, quoted, short
+from edgeforest.host.names import listed, quoted, short
 from edgeforest.sources import Source, SourceError, _kept
-from edgeforest.tables import number
+from edgeforest.sources.tables import number
 
 LOOK = 100  # rows that tell whether a column of dates holds numbers
 YEAR = 365 * 86400

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from edgeforest import Budget, Forest
 from edgeforest.sources import Source, open_source
-from edgeforest.streaming import Streaming
+from edgeforest.sources.training import Streaming
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from edgeforest.names import listed, problem, quoted, short
+from edgeforest.host.names import listed, problem, quoted, short
 
 MISSING = frozenset(("", "NA", "N/A", "nan", "NaN", "NAN", "-nan", "null", "NULL", "None", "?"))
 MAX_CATEGORIES = 254  # a code is one byte, and two of its values are taken

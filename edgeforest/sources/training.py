@@ -24,11 +24,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeforest import combine, core_pure, engine, sampling, storage
+from edgeforest import core_pure, storage
+from edgeforest import engines as engine
 from edgeforest.core_pure import HUGE, LEVELS, Budget, Forest, Rng, Spent
+from edgeforest.engines import sampling
+from edgeforest.forests import merging as combine
 from edgeforest.sources import Source, SourceError, draw, open_source
 from edgeforest.sources.schema import LOOK, Schema, look
-from edgeforest.tables import count
+from edgeforest.sources.tables import count
 
 ROWS = 131072  # rows of a tree whose depth does not say how many it can put to use
 BYTES = 100_000_000  # for the pool, where the budget does not say

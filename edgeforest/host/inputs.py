@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from edgeforest import core_pure
-from edgeforest.engine import is_frame
-from edgeforest.names import listed, quoted
+from edgeforest.engines import is_frame
+from edgeforest.host.names import listed, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -35,10 +35,10 @@ from typing import Any, Protocol, TypeAlias
 
 from edgeforest import core_pure
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, INF, LEAF, MISSING_LEFT, Forest
-from edgeforest.engine import is_frame, rows_of
-from edgeforest.names import cut as shortened
-from edgeforest.names import quoted, short
-from edgeforest.tables import count
+from edgeforest.engines import is_frame, rows_of
+from edgeforest.host.names import cut as shortened
+from edgeforest.host.names import quoted, short
+from edgeforest.sources.tables import count
 
 WIDTH = 92  # of printed lines
 MOST = 8  # categories or classes that a line lists

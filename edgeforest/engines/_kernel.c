@@ -10,7 +10,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "../firmware/kernel/edgeforest.h"
+#include "../../firmware/kernel/edgeforest.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

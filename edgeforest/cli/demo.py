@@ -20,7 +20,7 @@ from edgeforest.cli import (
 )
 from edgeforest.sources import open_source
 from edgeforest.sources.schema import whole
-from edgeforest.tables import Value, prepare, reason
+from edgeforest.sources.tables import Value, prepare, reason
 
 COLUMNS = ["time", "temperature", "humidity", "light", "co2", "vibration", "window", "activity"]
 

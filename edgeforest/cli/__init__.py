@@ -27,14 +27,12 @@ from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 import edgeforest
-from edgeforest import engine as engines
-from edgeforest import files, tables
-from edgeforest.names import joined, listed, quoted, short, visible
-from edgeforest.sampling import rest_of
-from edgeforest.sources import Source, SourceError, draw, open_source
+from edgeforest import engines, files
+from edgeforest.engines.sampling import rest_of
+from edgeforest.host.names import joined, listed, quoted, short, visible
+from edgeforest.sources import Source, SourceError, draw, open_source, tables
 from edgeforest.sources.schema import Schema, plain, refuse_wide, whole
-from edgeforest.sources.views import Rest, is_part
-from edgeforest.tables import (
+from edgeforest.sources.tables import (
     MAX_AUTO_CLASSES,
     MAX_NUMBER,
     Dataset,
@@ -44,6 +42,7 @@ from edgeforest.tables import (
     prepare,
     reason,
 )
+from edgeforest.sources.views import Rest, is_part
 
 LEAF = 0xFFFF  # in a forest's `feature`: no split here
 BLOCK = 256  # rows predicted at once, between two looks at Ctrl-C
@@ -242,7 +241,7 @@ def fit_source(
     **options: Any,
 ) -> Fitted:
     """The same from a source of any size, with `options` of `Streaming`; says what it found."""
-    from edgeforest import streaming  # the other commands start without it
+    from edgeforest.sources import training as streaming  # the other commands start without it
 
     progress.show(f"reading rows of {source.name} ...")
     before = streaming.Begun(source)
@@ -1042,7 +1041,7 @@ def inspect_command(args: argparse.Namespace) -> int:
 
 def print_rows(path: str) -> None:
     """Say which rows a checkpoint was trained on; nothing of other models."""
-    from edgeforest.streaming import noted  # most models are none
+    from edgeforest.sources.training import noted  # most models are none
 
     log, done = noted(path)
     if log is not None:
@@ -1052,7 +1051,7 @@ def print_rows(path: str) -> None:
 
 def merge_command(args: argparse.Namespace) -> int:
     """Join models into one."""
-    from edgeforest.combine import merge  # the other commands start without it
+    from edgeforest.forests.merging import merge  # the other commands start without it
 
     refuse_output(args.out, *args.models)
     forests = [load_model(path) for path in args.models]
@@ -1229,7 +1228,7 @@ def verify_command(args: argparse.Namespace) -> int:
 
 def demo_command(args: argparse.Namespace) -> int:
     """Run the demo."""
-    from edgeforest import demo  # which uses this module
+    from edgeforest.cli import demo  # which uses this module
 
     check_engine(None)
     return demo.run(args.out, args.rows, args.budget)

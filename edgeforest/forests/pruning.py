@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from edgeforest import inputs, oob
-from edgeforest.combine import keep
 from edgeforest.core_pure import Forest
+from edgeforest.forests import oob
+from edgeforest.forests.merging import keep
+from edgeforest.host import inputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgeforest.inputs import Array
+    from edgeforest.host.inputs import Array
 
 Model = TypeVar("Model")
 ROWS = 2048  # rows that tell what a tree is worth

@@ -13,9 +13,9 @@ from sys import byteorder
 from time import monotonic
 from typing import Any
 
-from edgeforest import _kernel, core_pure
+from edgeforest import core_pure
 from edgeforest.core_pure import EDGE_ROWS, MASK, Rng, Tree
-from edgeforest.engine import takes_frames
+from edgeforest.engines import _kernel, takes_frames
 from edgeforest.online import in_order
 
 # Formats of buffers (struct's letters), as the kernel's types.
@@ -534,7 +534,7 @@ class Forest(core_pure.Forest):
         self._packed: Any = None
 
     def __reduce__(self) -> Any:
-        from edgeforest.engine import pack
+        from edgeforest.engines import pack
 
         return pack(self)
 

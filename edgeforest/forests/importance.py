@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from edgeforest import inputs, oob
-from edgeforest.combine import keep
 from edgeforest.core_pure import FEATURE, LEAF
+from edgeforest.forests import oob
+from edgeforest.forests.merging import keep
+from edgeforest.host import inputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,7 +23,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from edgeforest import core_pure, engine
+from edgeforest import core_pure
+from edgeforest import engines as engine
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, LEVELS, MASK, Forest, Spent
 
 SUM = 16777215  # the largest sum of votes: exact in float32

@@ -16,7 +16,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from edgeforest.core_pure import FEATURE, LEAF, Forest
-from edgeforest.explanation import Model, branches, forest_of, leaf_of, line, place, share, size_of
+from edgeforest.forests.explanation import (
+    Model,
+    branches,
+    forest_of,
+    leaf_of,
+    line,
+    place,
+    share,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,7 +3,7 @@
 All of them grow the same forest from the same data, options and seed. `engine=` of a call asks for
 one by name, or else the environment variable EDGEFOREST_ENGINE, unless that is empty.
 
->>> from edgeforest import engine
+>>> from edgeforest import engines as engine
 >>> engine.name in engine.present()          # the one that is used when nothing is asked for
 True
 >>> rows, labels = [[i % 7, i % 3] for i in range(60)], [i % 7 > 2 for i in range(60)]
@@ -22,8 +22,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast, get_args
 
-from edgeforest import core_pure, names
+from edgeforest import core_pure
 from edgeforest.core_pure import Forest, Training
+from edgeforest.host import names
 
 if TYPE_CHECKING:  # names that only the stub has
     from collections.abc import Callable, Iterable
@@ -50,13 +51,20 @@ name: Name  # of the engine that is used when nothing is asked for; see `__getat
 # What an engine is made of, besides Python; why that is not there; how to get it.
 _NEEDS = {
     "native": (
-        "edgeforest._kernel",
+        "edgeforest.engines._kernel",
         "it was not compiled when edgeforest was installed",
         "install a C compiler and Python's headers (on Debian: apt install gcc python3-dev), then "
         "edgeforest again from its source (pip install --force-reinstall --no-cache-dir "
         "--no-binary edgeforest edgeforest, or in a checkout: pip install --editable .)",
     ),
     "numpy": ("numpy", "NumPy is not installed", "install it (pip install numpy)"),
+}
+
+
+_MODULES = {
+    "native": "edgeforest.engines.native",
+    "numpy": "edgeforest.core_numpy",
+    "pure": "edgeforest.core_pure",
 }
 
 
@@ -109,7 +117,7 @@ class Absent(RuntimeError):
 
 def _module(engine: str, advice: str = "") -> ModuleType:
     try:
-        return import_module(f"edgeforest.core_{engine}")
+        return import_module(_MODULES[engine])
     except Exception as error:  # a damaged installation raises not only ImportError
         if engine not in _NEEDS:
             raise
@@ -203,7 +211,7 @@ def _sort(kind: type) -> str:
 def _inputs() -> Any:
     """The module that reads frames."""
     try:
-        return import_module("edgeforest.inputs")
+        return import_module("edgeforest.host.inputs")
     except ModuleNotFoundError as error:
         if error.name != "numpy":
             raise
@@ -283,7 +291,7 @@ def train_steps(
         options["sample_weight"] = _plain(options["sample_weight"])
     budget = options.get("budget")
     if isinstance(budget, core_pure.Budget) and budget.seconds is not None:
-        from edgeforest import sampling
+        from edgeforest.engines import sampling
 
         make = partial(read, engine=engine, n_jobs=n_jobs)
         return cast("Training", sampling.train_steps(X, y, make, dict(options), budget))
@@ -373,7 +381,7 @@ def train(
     [False, True]
     """
     if hasattr(X, "names") and hasattr(X, "read") and not is_frame(X):  # a source, its target
-        from edgeforest.streaming import train_source
+        from edgeforest.sources.training import train_source
 
         return train_source(X, y, engine=engine, n_jobs=n_jobs, **options)  # type: ignore[arg-type]
     training = train_steps(X, y, engine=engine, n_jobs=n_jobs, **options)

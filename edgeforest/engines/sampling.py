@@ -5,7 +5,8 @@ for growing. A few random rows are read first; the time that they took says how 
 time for, and so on, with 32 times as many at most. Where all rows fit, all of them are read, and
 the budget has changed nothing. Otherwise the forest is trained on the last sample that fitted.
 
->>> from edgeforest import Budget, engine
+>>> from edgeforest import Budget
+>>> from edgeforest import engines as engine
 >>> rows = [[i % 7, i % 3] for i in range(60)]
 >>> steps = engine.train_steps(rows, [row[0] > 2 for row in rows], budget=Budget(seconds=60))
 >>> steps.n, steps.budget.seconds

@@ -19,20 +19,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 import numpy as np
 
-from edgeforest import core_pure, inputs, oob, sampling
-from edgeforest import engine as engines
-from edgeforest.combine import keep, merge
+from edgeforest import core_pure, engines
 from edgeforest.core_pure import LEAF, MASK, Budget, Forest, Rng, Spent
-from edgeforest.inputs import Array
-from edgeforest.names import short
-from edgeforest.progress import Progress, Watch
+from edgeforest.engines import sampling
+from edgeforest.forests import oob
+from edgeforest.forests.merging import keep, merge
+from edgeforest.host import inputs
+from edgeforest.host.inputs import Array
+from edgeforest.host.names import short
+from edgeforest.host.progress import Progress, Watch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgeforest.core_pure import _Kind
-    from edgeforest.engine import Name
-    from edgeforest.explanation import Explanation
+    from edgeforest.engines import Name
+    from edgeforest.forests.explanation import Explanation
     from edgeforest.online import OnlineForest
 
     Seed = int | np.random.RandomState | np.random.Generator | None
@@ -307,7 +309,7 @@ class BaseForest:
         """
         from edgeforest.sources import open_source
         from edgeforest.sources.schema import look
-        from edgeforest.streaming import STREAMS, Begun, Streaming, begun
+        from edgeforest.sources.training import STREAMS, Begun, Streaming, begun
 
         if self.oob_score or self.tol is not None or self.warm_start:
             raise ValueError("oob_score, tol and warm_start need all rows in memory: use fit")
@@ -660,7 +662,7 @@ class BaseForest:
         The answer stays exactly the same as long as
           x0 > 0.5  (is 1; asked 3 times in 3 of 3 trees)
         """
-        from edgeforest.explanation import explain
+        from edgeforest.forests.explanation import explain
 
         self._check_fitted()
         return explain(self, row)
@@ -738,7 +740,7 @@ class BaseForest:
         >>> len(forest.prune(X, y, max_trees=5).estimators_)
         5
         """
-        from edgeforest.pruning import choose
+        from edgeforest.forests.pruning import choose
 
         trees = choose(self, X, y, max_bytes, max_trees)
         draws = [self._draws[i] for i in trees] if self._draws else []

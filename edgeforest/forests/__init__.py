@@ -1,0 +1,1 @@
+"""Whatever takes a forest: merge, prune, explain, measure importance, plot."""

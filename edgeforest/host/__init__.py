@@ -1,0 +1,1 @@
+"""What only a computer has: a disk, a terminal, frames of pandas, polars and Arrow."""
