@@ -19,7 +19,8 @@ import numpy as np
 
 from edgeforest import core_pure
 from edgeforest import engines as engine
-from edgeforest.core_pure import FEATURE, HUGE, LEAF, LEVELS, MASK, MISSING_LEFT, Forest
+from edgeforest.codes import plain
+from edgeforest.forest import FEATURE, HUGE, LEAF, LEVELS, MASK, MISSING_LEFT, Forest
 from edgeforest.forests.merging import SUM
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _read_header(forest: Forest, model: Any, kind: str) -> None:
     forest.classes = None
     if classes is not None:
         forest.criterion = "gini" if model.criterion == "gini" else "entropy"
-        forest.classes = [_checks._plain(v, k, "classes_") for k, v in enumerate(classes)]
+        forest.classes = [plain(v, k, "classes_") for k, v in enumerate(classes)]
         if None in forest.classes:
             raise ValueError("one of the classes is missing; drop rows without a label, fit again")
     seed = model.random_state

@@ -22,8 +22,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from edgeforest import core_pure
-from edgeforest.core_pure import Budget, Rng
+from edgeforest.budget import LATE, Budget, Rng
 from edgeforest.storage import draw
 
 FIRST = 4  # rows that are read to see how long it takes
@@ -54,7 +53,7 @@ def within(
         try:
             made = _made(make, n, count, seed, Budget(budget.insertions, limit, budget.bytes))
         except ValueError as error:
-            if error.args != (core_pure.LATE,):
+            if error.args != (LATE,):
                 raise
             count = timed[0]
             made = _made(make, n, count, seed, Budget(budget.insertions, None, budget.bytes))
@@ -112,7 +111,7 @@ def _made(
     try:
         return make(_drawn(seed, count, n), budget)
     except (TypeError, ValueError) as error:
-        if error.args == (core_pure.LATE,):
+        if error.args == (LATE,):
             raise
         # Something is wrong with the rows: say which it is among all of them.
         return make(None, Budget(budget.insertions, None, budget.bytes))

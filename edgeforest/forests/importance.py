@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from edgeforest.core_pure import FEATURE, LEAF
+from edgeforest.forest import FEATURE, LEAF
 from edgeforest.forests import oob
 from edgeforest.forests.merging import keep
 from edgeforest.host import inputs
@@ -14,8 +14,8 @@ from edgeforest.host import inputs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Forest
     from edgeforest.estimators import BaseForest
+    from edgeforest.forest import Forest
 
 
 class Importances(NamedTuple):

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgeforest import core_numpy as untyped
-from edgeforest.core_pure import LEAF, Rng
+from edgeforest.budget import Rng
+from edgeforest.forest import LEAF
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Forest
+    from edgeforest.forest import Forest
     from edgeforest.host.inputs import Array
 
 BLOCK = 4096  # rows at once
