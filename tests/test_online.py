@@ -394,7 +394,7 @@ def test_numpy_rows_are_the_same_as_lists():
 
 
 def test_the_kernel_has_the_same_constants():
-    text = Path(core_pure.__file__).parents[1].joinpath("firmware/kernel/online.c").read_text()
+    text = Path(core_pure.__file__).parents[1].joinpath("firmware/kernel/online.h").read_text()
     defined = dict(line.split()[1:3] for line in text.splitlines() if line.startswith("#define "))
     for name in [
         "START",
