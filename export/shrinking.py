@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 from edgeforest import core_pure
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, INF, LEAF, LEVELS, MISSING_LEFT, Forest
-from edgeforest.engines import rows_of
 from edgeforest.forests.merging import _forest, like
+from edgeforest.host.frames import rows_of
 
 _checks: Any = core_pure  # whose stub has only what is public
 _Paths: TypeAlias = "dict[int, _Numbers | _Categories]"

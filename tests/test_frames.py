@@ -20,12 +20,12 @@ from edgeforest import (
     RandomForestClassifier,
     engine,
     open_source,
-    sampling,
     train,
     train_source,
 )
-from edgeforest.engines import is_frame, present
+from edgeforest.engines import present, sampling
 from edgeforest.export import rounded_rows, shrink
+from edgeforest.host.frames import is_frame
 
 pl = pytest.importorskip("polars", reason="polars is missing: pip install polars")
 
@@ -173,7 +173,7 @@ def test_options_of_training_go_with_a_frame() -> None:
         ({"by_column": True}, "by_column is for lists and buffers; a frame has columns"),
         ({"n_features": 5}, "n_features is for lists and buffers; a frame has columns"),
         ({"categorical": "room"}, r"categorical must be a list of columns, got 'room'; write"),
-        ({"categorical": ["door"]}, "categorical names 'door', which is no column of X"),
+        ({"categorical": ["door"]}, "categorical names 'door', which is not a column of X"),
     ):
         with pytest.raises((ValueError, TypeError), match=sentence):
             train(frame, LABELS, **wrong)
@@ -281,7 +281,7 @@ def test_without_numpy_or_pyarrow_a_sentence_says_what_is_missing(monkeypatch) -
 
 def test_nothing_is_imported_that_frames_come_from() -> None:
     code = (
-        "import sys, edgeforest, edgeforest.host.inputs, edgeforest.sources, edgeforest.estimators\n"
+        "import sys, edgeforest, edgeforest.host.arrays, edgeforest.sources, edgeforest.estimators\n"
         "print([name for name in ('pandas', 'polars', 'pyarrow') if name in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,17 +17,18 @@ from __future__ import annotations
 import copyreg
 import os
 import warnings
-from functools import lru_cache, partial, wraps
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast, get_args
 
 from edgeforest import core_pure
 from edgeforest.core_pure import Forest, Training
-from edgeforest.host import names
+from edgeforest.host import frames, names
+from edgeforest.host.frames import is_frame, takes_frames
 
 if TYPE_CHECKING:  # names that only the stub has
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from os import PathLike
     from types import ModuleType
 
@@ -184,76 +185,6 @@ def _fastest() -> ModuleType:
     return core_pure
 
 
-_SERIES = ("iloc", "to_physical", "to_pylist")  # what those of pandas, polars and Arrow have
-
-
-def is_frame(X: Any) -> bool:
-    """Whether X has columns by name: a frame of pandas or polars, a table of Arrow, or alike.
-
-    >>> is_frame([[1, 2]]), is_frame({"a": [1]})
-    (False, False)
-    """
-    kind: Any = type(X)
-    return _sort(kind) == "frame"
-
-
-@lru_cache(maxsize=256)  # the look at a type takes as long as the prediction of a row
-def _sort(kind: type) -> str:
-    """Whether things of a type are a "frame", a "row" of one, or neither: ""."""
-    if hasattr(kind, "iloc") and hasattr(kind, "to_frame"):
-        return "row"  # of pandas
-    if any(hasattr(kind, name) for name in ("columns", "column_names", "read_all")):
-        shown = ("dtypes", "schema", "__arrow_c_stream__", "__dataframe__")
-        return "frame" if any(hasattr(kind, name) for name in shown) else ""
-    return ""
-
-
-def _inputs() -> Any:
-    """The module that reads frames."""
-    try:
-        return import_module("edgeforest.host.inputs")
-    except ModuleNotFoundError as error:
-        if error.name != "numpy":
-            raise
-        raise ImportError(
-            "frames are read by way of NumPy, which is not installed; install it (pip install "
-            "numpy), or give a list of rows"
-        ) from None
-
-
-def read_frame(X: Any) -> dict[str, Any]:
-    """The columns of a frame by name: see `inputs.Column`."""
-    found: dict[str, Any] = _inputs().Frame(X).by_name()
-    return found
-
-
-def _plain(values: Any) -> Any:
-    """Labels or weights that may be a column of a frame, as the engines take them."""
-    if is_frame(values) or any(hasattr(type(values), name) for name in _SERIES):
-        return _inputs().labels(values)
-    return values
-
-
-def rows_of(forest: Forest, rows: Any) -> Any:
-    """Rows as a forest predicts them: those of a frame in the order of its features, by name."""
-    kind: Any = type(rows)
-    sort = _sort(kind)
-    if not sort:
-        return rows
-    inputs = _inputs()
-    return inputs.row_of(forest, rows) if sort == "row" else inputs.rows_of(forest, rows)
-
-
-def takes_frames(method: Callable[..., Any]) -> Any:
-    """A method of a forest that takes rows, which then may be a frame too."""
-
-    @wraps(method)
-    def with_frames(self: Forest, rows: Any) -> Any:
-        return method(self, rows_of(self, rows))
-
-    return with_frames
-
-
 # core_pure runs on boards, where there are no frames.
 for _name in ("predict", "predict_proba"):
     setattr(Forest, _name, takes_frames(getattr(Forest, _name)))
@@ -285,10 +216,10 @@ def train_steps(
     True
     """
     if is_frame(X):
-        X, y = _inputs().parted(X, y)
-    X, y = _flat(X, options), _listed(_plain(y))
+        X, y = frames.parted(X, y)
+    X, y = _flat(X, options), _listed(frames.labels(y))
     if "sample_weight" in options:
-        options["sample_weight"] = _plain(options["sample_weight"])
+        options["sample_weight"] = frames.labels(options["sample_weight"])
     budget = options.get("budget")
     if isinstance(budget, core_pure.Budget) and budget.seconds is not None:
         from edgeforest.engines import sampling
@@ -312,7 +243,7 @@ def read(
     asked: dict[str, Any] = {"n_jobs": jobs} if maker.engine == "native" else {}
     asked.update(options)
     if is_frame(X):
-        X, asked = _inputs().for_training(X, asked)
+        X, asked = frames.for_training(X, asked)
     try:
         training: Training = maker(X, y, **_with_places(asked))
     except TypeError as error:

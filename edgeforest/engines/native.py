@@ -15,7 +15,8 @@ from typing import Any
 
 from edgeforest import core_pure
 from edgeforest.core_pure import EDGE_ROWS, MASK, Rng, Tree
-from edgeforest.engines import _kernel, takes_frames
+from edgeforest.engines import _kernel
+from edgeforest.host.frames import takes_frames
 from edgeforest.online import in_order
 
 # Formats of buffers (struct's letters), as the kernel's types.

@@ -35,7 +35,7 @@ from typing import Any, Protocol, TypeAlias
 
 from edgeforest import core_pure
 from edgeforest.core_pure import EQUAL, FEATURE, HUGE, INF, LEAF, MISSING_LEFT, Forest
-from edgeforest.engines import is_frame, rows_of
+from edgeforest.host.frames import is_frame, rows_of
 from edgeforest.host.names import cut as shortened
 from edgeforest.host.names import quoted, short
 from edgeforest.sources.tables import count

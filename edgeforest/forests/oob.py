@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgeforest.core_pure import Forest
-    from edgeforest.host.inputs import Array
+    from edgeforest.host.values import Array
 
 BLOCK = 4096  # rows at once
 core_numpy: Any = untyped  # it also runs on boards, which know no types
