@@ -58,14 +58,14 @@ class ForestClassifier(BaseForest):
         categorical_features: Any = None,
         callback: Callable[[Progress], object] | None = None,
     ) -> None:
-        super().__init__(locals())
+        self._set(locals())
 
     def partial_fit(self: Self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn rows in their order, and go on later: see `OnlineForest`, which this uses.
 
-        A forest that was fitted before goes on from there. `classes` are those that may come, as
-        scikit-learn wants them told; here new ones may also turn up on the way. For single rows
-        `OnlineForest.update` is faster.
+        A fitted forest continues to learn. `classes` are all classes that may come, as in
+        scikit-learn; here new ones may also appear later. For single rows `OnlineForest.update`
+        is faster.
 
         >>> from edgeforest import RandomForestClassifier
         >>> forest = RandomForestClassifier(5, random_state=0)
@@ -88,7 +88,7 @@ class ForestClassifier(BaseForest):
         return prediction.labels(self.forest_, table, self.classes_)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The share of each class, in the order of `classes_`, for each row.
+        """The share of each class for each row, in the order of `classes_`.
 
         >>> from edgeforest import RandomForestClassifier
         >>> forest = RandomForestClassifier(3, random_state=0).fit([[0], [1]] * 9, ["a", "b"] * 9)
@@ -110,7 +110,7 @@ class ForestClassifier(BaseForest):
             return np.log(self.predict_proba(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose class is right.
+        """The accuracy: the share of rows whose class is predicted correctly.
 
         >>> from edgeforest import RandomForestClassifier
         >>> X, y = [[0], [1]] * 9, ["a", "b"] * 9
@@ -122,22 +122,22 @@ class ForestClassifier(BaseForest):
 
 
 class RandomForestClassifier(ForestClassifier):
-    """A random forest that says classes, trained under a budget.
+    """A random forest that predicts classes, trained under a budget.
 
-    Parameters have scikit-learn's names and meanings. Those that are ours:
+    Parameters have scikit-learn's names and meanings. The following are ours:
 
-    - `budget`: the most insertions that training may make, or `Budget(insertions=, seconds=,
-      bytes=)`. Where it is short, trees get smaller, and then fewer.
+    - `budget`: the maximum number of insertions, or `Budget(insertions=, seconds=, bytes=)`. If
+      it is short, trees get smaller, and then fewer.
     - `splitter`: "mab" (the default), "mab-paper" (Algorithm 1 of the paper) or "exact".
-    - `n_bins`: how many bins of a feature a race tells apart.
-    - `engine`: "native", "numpy" or "pure"; left out, the fastest that is there.
-    - `categorical_features`: names, numbers or marks of columns; left out, those of a DataFrame
-      that are categories or text.
-    - `tol`, `n_iter_no_change`: stop when the out-of-bag score has not grown by more than `tol` in
-      so many trees.
-    - `callback`: called with a `Progress` while training goes on; returning True ends it.
+    - `n_bins`: the number of bins into which a race groups the values of a feature.
+    - `engine`: "native", "numpy" or "pure"; by default the fastest one present.
+    - `categorical_features`: the categorical columns by name, by number, or as a list of booleans;
+      by default the columns of a DataFrame that are categories or text.
+    - `tol`, `n_iter_no_change`: stop when the out-of-bag score has not grown by more than `tol`
+      over `n_iter_no_change` trees.
+    - `callback`: called with a `Progress` during training; returning True ends it.
 
-    `bootstrap` is True unless said. A tree draws no more rows than its depth can put to use: all
+    `bootstrap` is True by default. A tree draws no more rows than its depth can use; it draws all
     of them only if `max_samples=1.0`, or if it may grow deeper than 10.
 
     After `fit`: `forest_` (the model: save it, merge it), `classes_`, `n_classes_`,
@@ -153,9 +153,9 @@ class RandomForestClassifier(ForestClassifier):
 
 
 class ExtraTreesClassifier(ForestClassifier):
-    """Extremely randomised trees: one random threshold of each feature, all rows for each tree.
+    """Extremely randomised trees: one random threshold for each feature, all rows for each tree.
 
-    Parameters are those of `RandomForestClassifier`; `bootstrap` is False unless said.
+    Parameters are those of `RandomForestClassifier`; `bootstrap` is False by default.
 
     >>> from edgeforest import ExtraTreesClassifier
     >>> X, y = [[i % 7, i % 3] for i in range(90)], [i % 7 > 3 for i in range(90)]
@@ -167,10 +167,10 @@ class ExtraTreesClassifier(ForestClassifier):
 
 
 class RandomPatchesClassifier(ForestClassifier):
-    """Random patches: a forest of a random part of the rows and a random part of the features.
+    """Random patches: a forest trained on a random part of the rows and of the features.
 
-    `alpha_n` is the share of the rows, `alpha_f` that of the features; the other parameters are
-    those of `RandomForestClassifier`.
+    `alpha_n` is the share of the rows, `alpha_f` the share of the features. The other parameters
+    are those of `RandomForestClassifier`.
 
     >>> from edgeforest import RandomPatchesClassifier
     >>> X, y = [[i % 7, i % 7, i % 3] for i in range(90)], [i % 7 > 3 for i in range(90)]
@@ -211,4 +211,4 @@ class RandomPatchesClassifier(ForestClassifier):
         alpha_n: float = 0.7,
         alpha_f: float = 0.85,
     ) -> None:
-        super().__init__(locals())
+        self._set(locals())

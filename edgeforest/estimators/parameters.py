@@ -75,7 +75,7 @@ class Parameters:
     oob_score_: float
     classes_: Array  # of a classifier
 
-    def __init__(self, given: dict[str, Any]) -> None:
+    def _set(self, given: dict[str, Any]) -> None:
         for name in self._parameters():
             setattr(self, name, given[name])
 

@@ -58,7 +58,7 @@ class ForestRegressor(BaseForest):
         categorical_features: Any = None,
         callback: Callable[[Progress], object] | None = None,
     ) -> None:
-        super().__init__(locals())
+        self._set(locals())
 
     def partial_fit(self: Self, X: Any, y: Any) -> Self:
         """Learn rows in their order, and go on later: see `OnlineForest`, which this uses.
@@ -97,9 +97,9 @@ class ForestRegressor(BaseForest):
 
 
 class RandomForestRegressor(ForestRegressor):
-    """A random forest that says numbers, trained under a budget.
+    """A random forest that predicts numbers, trained under a budget.
 
-    Parameters are those of `RandomForestClassifier`, less what is for classes.
+    Parameters are those of `RandomForestClassifier`, except those about classes.
 
     >>> from edgeforest import RandomForestRegressor
     >>> X, y = [[i % 7, i % 3] for i in range(90)], [10.0 * (i % 7) for i in range(90)]
@@ -110,7 +110,7 @@ class RandomForestRegressor(ForestRegressor):
 
 
 class ExtraTreesRegressor(ForestRegressor):
-    """Extremely randomised trees that say numbers: see `ExtraTreesClassifier`.
+    """Extremely randomised trees that predict numbers: see `ExtraTreesClassifier`.
 
     >>> from edgeforest import ExtraTreesRegressor
     >>> X, y = [[i % 7, i % 3] for i in range(90)], [10.0 * (i % 7) for i in range(90)]
@@ -122,7 +122,7 @@ class ExtraTreesRegressor(ForestRegressor):
 
 
 class RandomPatchesRegressor(ForestRegressor):
-    """Random patches that say numbers: see `RandomPatchesClassifier`.
+    """Random patches that predict numbers: see `RandomPatchesClassifier`.
 
     >>> from edgeforest import RandomPatchesRegressor
     >>> X, y = [[i % 7, i % 7, i % 3] for i in range(90)], [10.0 * (i % 7) for i in range(90)]
@@ -162,4 +162,4 @@ class RandomPatchesRegressor(ForestRegressor):
         alpha_n: float = 0.7,
         alpha_f: float = 0.85,
     ) -> None:
-        super().__init__(locals())
+        self._set(locals())
