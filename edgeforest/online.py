@@ -309,13 +309,13 @@ class OnlineForest:
 
     def _framed(self, frame):
         """The rows of a frame, by name; the first one names the features. On CPython."""
-        from edgeforest.host.inputs import Frame, rows_of
+        from edgeforest.host.columns import Frame
 
         frame = Frame(frame)
         if self.head.names is None:
             self._categorical += frame.categorical()
             self._name(frame.names or len(frame.columns))
-        return rows_of(self.head, frame)
+        return frame.rows_for(self.head)
 
     def _update(self, rows, labels):
         if self.head.names is None:

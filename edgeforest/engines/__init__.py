@@ -17,7 +17,7 @@ from __future__ import annotations
 import copyreg
 import os
 import warnings
-from functools import lru_cache, partial, wraps
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast, get_args
@@ -27,10 +27,11 @@ from edgeforest.budget import Budget
 from edgeforest.checks import between
 from edgeforest.core_pure import Engine, Training
 from edgeforest.forest import Forest, Spent
-from edgeforest.host import names
+from edgeforest.host import frames, names
+from edgeforest.host.frames import is_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from os import PathLike
 
     from edgeforest.host.types import (
@@ -185,67 +186,7 @@ def _fastest() -> Engine:
     return core_pure.ENGINE
 
 
-_SERIES = ("iloc", "to_physical", "to_pylist")  # what those of pandas, polars and Arrow have
-
-
-def is_frame(X: Any) -> bool:
-    """Whether X has columns by name: a frame of pandas or polars, a table of Arrow, or alike.
-
-    >>> is_frame([[1, 2]]), is_frame({"a": [1]})
-    (False, False)
-    """
-    kind: Any = type(X)
-    return _sort(kind) == "frame"
-
-
-@lru_cache(maxsize=256)  # the look at a type takes as long as the prediction of a row
-def _sort(kind: type) -> str:
-    """Whether things of a type are a "frame", a "row" of one, or neither: ""."""
-    if hasattr(kind, "iloc") and hasattr(kind, "to_frame"):
-        return "row"  # of pandas
-    if any(hasattr(kind, name) for name in ("columns", "column_names", "read_all")):
-        shown = ("dtypes", "schema", "__arrow_c_stream__", "__dataframe__")
-        return "frame" if any(hasattr(kind, name) for name in shown) else ""
-    return ""
-
-
-def _inputs() -> Any:
-    """The module that reads frames."""
-    try:
-        return import_module("edgeforest.host.inputs")
-    except ModuleNotFoundError as error:
-        if error.name != "numpy":
-            raise
-        raise ImportError(
-            "frames are read by way of NumPy, which is not installed; install it (pip install "
-            "numpy), or give a list of rows"
-        ) from None
-
-
-def read_frame(X: Any) -> dict[str, Any]:
-    """The columns of a frame by name: see `inputs.Column`."""
-    found: dict[str, Any] = _inputs().Frame(X).by_name()
-    return found
-
-
-def _plain(values: Any) -> Any:
-    """Labels or weights that may be a column of a frame, as the engines take them."""
-    if is_frame(values) or any(hasattr(type(values), name) for name in _SERIES):
-        return _inputs().labels(values)
-    return values
-
-
-def rows_of(forest: Forest, rows: Any) -> Any:
-    """Rows as a forest predicts them: those of a frame in the order of its features, by name."""
-    kind: Any = type(rows)
-    sort = _sort(kind)
-    if not sort:
-        return rows
-    inputs = _inputs()
-    return inputs.row_of(forest, rows) if sort == "row" else inputs.rows_of(forest, rows)
-
-
-Forest.adapt = rows_of  # boards have no frames, and so the model itself knows none
+Forest.adapt = frames.rows_of  # boards have no frames, and so the model itself knows none
 
 
 def train_steps(
@@ -274,10 +215,10 @@ def train_steps(
     True
     """
     if is_frame(X):
-        X, y = _inputs().parted(X, y)
-    X, y = _flat(X, options), _listed(_plain(y))
+        X, y = frames.parted(X, y)
+    X, y = _flat(X, options), _listed(frames.labels(y))
     if "sample_weight" in options:
-        options["sample_weight"] = _plain(options["sample_weight"])
+        options["sample_weight"] = frames.labels(options["sample_weight"])
     budget = options.get("budget")
     if isinstance(budget, Budget) and budget.seconds is not None:
         from edgeforest.engines import sampling
@@ -298,7 +239,7 @@ def read(
     """A training with all rows read, however long that takes: what `train_steps` goes through."""
     asked: dict[str, Any] = {"engine": pick(engine), "n_jobs": _jobs(n_jobs), **options}
     if is_frame(X):
-        X, asked = _inputs().for_training(X, asked)
+        X, asked = frames.for_training(X, asked)
     try:
         training = Training(X, y, **_with_places(asked))
     except TypeError as error:

@@ -22,8 +22,6 @@ class NativePredictor:
         Rows that are `encoded` have the codes of their categories.
         """
         forest = self.forest
-        if forest.adapt:
-            rows = forest.adapt(rows)
         view = buffer_of(rows) if forest.all_numbers or encoded else None
         if view is not None and view.shape is not None and view.strides is not None:
             one = view.ndim == 1
@@ -61,7 +59,7 @@ class NativePredictor:
 
     def _encoded(self, rows: Any) -> tuple[bool, array[float]]:
         """Whether it is one row; the numbers of all rows."""
-        rows = as_rows(rows)
+        rows = as_rows(self.forest.adapt(rows) if self.forest.adapt else rows)
         if len(rows) > 0 and not is_sequence(rows[0]):
             return True, self.forest.encode(rows)
         values = array("f")

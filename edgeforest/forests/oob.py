@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgeforest import core_numpy as untyped
-from edgeforest.budget import Rng
-from edgeforest.forest import LEAF
+from edgeforest.core_pure import LEAF, Rng
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgeforest.forest import Forest
-    from edgeforest.host.inputs import Array
+    from edgeforest.core_pure import Forest
+    from edgeforest.host.values import Array
 
 BLOCK = 4096  # rows at once
 core_numpy: Any = untyped  # it also runs on boards, which know no types

@@ -23,7 +23,7 @@ from glob import glob
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
-from edgeforest.engines import is_frame, read_frame
+from edgeforest.host.frames import is_frame, read_frame
 from edgeforest.host.names import problem as wrong_with
 from edgeforest.host.names import quoted, visible
 from edgeforest.storage import draw as draw

@@ -37,6 +37,7 @@ from typing import IO, Any, BinaryIO, TypeAlias
 
 from edgeforest import files
 from edgeforest.core_pure import Rng
+from edgeforest.host.arrow import arrow_usable, arrow_values
 from edgeforest.host.names import listed, quoted, short, visible
 from edgeforest.sources import Source, SourceError, _kept
 from edgeforest.sources.snapshot import Snapshot
@@ -735,7 +736,6 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 # ---- Parquet ------------------------------------------------------------------------------------
 
-_SECONDS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 class Parquet(_File):
@@ -877,68 +877,6 @@ class _Group:
                 yield self._table.slice(some[0], len(some))
             else:
                 yield self._table.take(self._arrow.array(some, self._arrow.int64()))
-
-
-def arrow_usable(arrow: Any, kind: Any) -> bool:
-    """Whether a type of pyarrow's holds numbers, text, truths or times."""
-    types = arrow.types
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    return not (
-        types.is_nested(kind)
-        or types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_fixed_size_binary(kind)
-        or types.is_interval(kind)
-        or str(kind) in ("binary_view",)
-        or isinstance(kind, arrow.BaseExtensionType)
-    )
-
-
-def arrow_values(arrow: Any, column: Any) -> Any:
-    """A column of pyarrow's as an array, or as a list if it has text or nulls."""
-    types = arrow.types
-    kind = column.type
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-        column = column.cast(kind)
-    divisor = 0
-    if types.is_boolean(kind):
-        column = column.cast(arrow.uint8())
-    elif types.is_date(kind):
-        divisor = 1000
-        column = column.cast(arrow.timestamp("ms")).cast(arrow.int64())
-    elif types.is_time32(kind):
-        divisor = _SECONDS[kind.unit]
-        column = column.cast(arrow.int32())
-    elif types.is_timestamp(kind) or types.is_duration(kind) or types.is_time64(kind):
-        divisor = _SECONDS[kind.unit]
-        column = column.cast(arrow.int64())
-    elif types.is_decimal(kind):
-        column = column.cast(arrow.float64())
-    elif types.is_float16(kind):
-        column = column.cast(arrow.float32())
-    values = _arrow_numbers(arrow, column)
-    if divisor:
-        if isinstance(values, array):
-            return array("d", [v / divisor for v in values])
-        return [None if v is None else v / divisor for v in values]
-    return values
-
-
-def _arrow_numbers(arrow: Any, column: Any) -> Any:
-    kind, types = column.type, arrow.types
-    number = types.is_integer(kind) or types.is_floating(kind)
-    if not number or column.null_count:
-        return column.to_pylist()
-    letter = "f" if types.is_floating(kind) else "i" if types.is_signed_integer(kind) else "u"
-    size = kind.bit_width // 8
-    values = array(_CODES[letter, size])
-    for chunk in column.chunks:
-        if len(chunk):
-            data = memoryview(chunk.buffers()[1])
-            values.frombytes(data[chunk.offset * size : (chunk.offset + len(chunk)) * size])
-    return values
 
 
 def _by_part(rows: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
