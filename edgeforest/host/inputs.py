@@ -15,6 +15,7 @@ import numpy as np
 
 from edgeforest import core_pure
 from edgeforest.engines import is_frame
+from edgeforest.host import arrow
 from edgeforest.host.names import listed, quoted
 
 if TYPE_CHECKING:
@@ -544,8 +545,6 @@ def _polars_column(series: Any) -> Column:
 
 
 def _arrow_column(column: Any) -> Column:
-    from edgeforest.sources.binary import arrow_usable, arrow_values
-
     pyarrow = import_module("pyarrow")
     if not hasattr(column, "chunks"):
         column = pyarrow.chunked_array([column])
@@ -553,12 +552,12 @@ def _arrow_column(column: Any) -> Column:
     text = str(kind).startswith(("dictionary", "string", "large_string"))
 
     def numbers() -> Array:
-        values = arrow_values(pyarrow, column)
+        values = arrow.values(pyarrow, column)
         if isinstance(values, list):
             return np.array(values, object if text else np.float64)
         return np.asarray(values, np.int8 if pyarrow.types.is_boolean(kind) else None)
 
-    return Column(kind, text, arrow_usable(pyarrow, kind), column.to_pylist, numbers)
+    return Column(kind, text, arrow.usable(pyarrow, kind), column.to_pylist, numbers)
 
 
 # ---- Targets and weights ------------------------------------------------------------------------
