@@ -8,6 +8,7 @@ from edgeforest.budget import Budget, Rng
 from edgeforest.core_pure import Training
 from edgeforest.engines import load, train_steps
 from edgeforest.forest import Forest, Spent
+from edgeforest.host.frames import is_frame
 
 if TYPE_CHECKING:
     from edgeforest.engines import Name, Options
@@ -100,7 +101,7 @@ def train(
     >>> train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)]).predict([[1], [5]])
     [False, True]
     """
-    if hasattr(X, "names") and hasattr(X, "read") and not engines.is_frame(X):  # a source
+    if hasattr(X, "names") and hasattr(X, "read") and not is_frame(X):  # a source
         from edgeforest.sources.training import train_source
 
         return train_source(X, y, engine=engine, n_jobs=n_jobs, **options)

@@ -22,9 +22,7 @@ def refuse_unknown(kind: "str", criterion: "str", splitter: "str") -> "None":
     one_of("splitter", splitter, SPLITTERS)
 
 
-def between(
-    name: "str", value: "Any", low: "float", high: "float", advice: "str" = ""
-) -> "Any":
+def between(name: "str", value: "Any", low: "float", high: "float", advice: "str" = "") -> "Any":
     """The value as a plain number of the kind of `low`; refused if it is not from low to high."""
     whole = isinstance(low, int)
     fits = hasattr(value, "__index__" if whole else "__float__")  # NumPy's numbers too

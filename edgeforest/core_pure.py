@@ -75,7 +75,8 @@ def race(
     left = budget.left()
     if n <= GROUP_ROWS and splitter != "mab-paper":
         if left is None or wanted * task.max_features <= left:  # not short
-            return (yield from nodes.race_small(start, end, rng))
+            split: "Split | None" = yield from nodes.race_small(start, end, rng)
+            return split
     racing, stride = nodes.contenders(start, end, rng)
     if not racing:
         return None
@@ -358,6 +359,10 @@ class Grower:
                 self._make_leaf(tree, node)
         self.tree = None
         tree.move_to(task.grown)
+
+    def abandon(self) -> "None":
+        """Forget the tree in hand."""
+        self.tree = None
 
     def _make_leaf(self, tree: "GrowingTree", node: "int") -> "None":
         """Turn the rows of a node into votes."""

@@ -13,7 +13,7 @@ for bit.
 from array import array
 
 try:
-    from ulab import numpy as np
+    from ulab import numpy as np  # type: ignore[import-not-found]
 except ImportError:  # where these operations are tested against those in plain Python
     import numpy as np
 

@@ -119,7 +119,9 @@ class Forest:
         self.engine: "str | None" = None
         self.spent = Spent()
         self.limit = None
-        self.predictor: "Predictor | None" = None  # what predicts faster than this file, if anything
+        self.predictor: "Predictor | None" = (
+            None  # what predicts faster than this file, if anything
+        )
 
     def prepare(self) -> "None":
         """Derive what prediction needs from what is stored."""

@@ -45,7 +45,7 @@ class Nodes:
     def draw(self, rng: "Rng") -> "int":
         """Fill the front of `rows` with a tree's rows, in random order; returns how many."""
         task, rows, weights = self.task, self.rows, self.data.weights
-        size = task.sample_size
+        size: "int" = task.sample_size
         if weights is not None:
             from edgeforest.weights import draw
 
@@ -111,9 +111,7 @@ class Nodes:
             if count and chosen and i >= most:
                 break
 
-    def contenders(
-        self, start: "int", end: "int", rng: "Rng"
-    ) -> "tuple[list[Contender], int]":
+    def contenders(self, start: "int", end: "int", rng: "Rng") -> "tuple[list[Contender], int]":
         """All features of a race, in their order, and how many cells apart their classes lie."""
         chosen = list(self.drawn(start, end, rng))
         chosen.sort(key=lambda c: c.feature)
@@ -270,6 +268,7 @@ class Nodes:
         stride = self.bins + 1
         piece = self.read(start, end, stride)
         best = None
+        top = 0.0  # its score
         few = max(1, task.n_bins // 2 - 1)  # rows whose codes bound the bins
         for c in self.drawn(start, end, rng, few):
             if not task.budget.take(n, 1):
@@ -279,8 +278,8 @@ class Nodes:
             yield task
             total = total_of(c, stride)
             c.best = best_arm(criterion, c, stride, total, task.min_samples_leaf)
-            if c.best and (best is None or c.best[0] > best.best[0]):
-                best = c
+            if c.best and (best is None or c.best[0] > top):
+                best, top = c, c.best[0]
                 if n == 2 or c.best[0] >= criterion.perfect * criterion.size(total):
                     break
         if best is None:

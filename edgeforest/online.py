@@ -172,9 +172,7 @@ class OnlineForest:
         """Settle what the features are."""
         head = self.head
         if isinstance(features, int):
-            features = [
-                f"x{i}" for i in range(between("features", features, 1, FEATURE))
-            ]
+            features = [f"x{i}" for i in range(between("features", features, 1, FEATURE))]
         features = [str(v) for v in features]
         refuse("the name", features)
         head.names = features
@@ -676,7 +674,6 @@ def _engine(name):
     except ImportError:
         return ENGINE
     return pick(name)
-
 
 
 def _revive(kind, forest, state, engine):

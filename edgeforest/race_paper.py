@@ -59,7 +59,9 @@ def race_paper(
 ) -> "Generator[Any, None, Split | None]":
     """Race by Algorithm 1; yields between rounds and returns a Split or None."""
     if task.confidence is None:
-        z = normal_quantile(0.5 / (float(n) * n * len(racing) * task.n_bins))  # delta = 1 / (n^2 m T)
+        z = normal_quantile(
+            0.5 / (float(n) * n * len(racing) * task.n_bins)
+        )  # delta = 1 / (n^2 m T)
     else:
         z = normal_quantile(0.5 * (1.0 - task.confidence))
     alive: "dict[int, list[int]]" = {}  # by feature, arms not yet eliminated
@@ -79,7 +81,9 @@ def race_paper(
         size = task.criterion.size(total)
         rest = (n - seen) / max(1, n - 1) * squares / (size * size)
         least = task.least_rows(seen, n)
-        winner, bounds, lowest = _look(task, racing, stride, total, least, z * math.sqrt(rest), alive)
+        winner, bounds, lowest = _look(
+            task, racing, stride, total, least, z * math.sqrt(rest), alive
+        )
         if winner is None:
             if seen == n:
                 return None

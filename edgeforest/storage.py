@@ -425,7 +425,10 @@ class Resumable:
         labels = {"classes": grown.classes, "categories": grown.categories}
         refuse_other(path, {name: getattr(found, name) for name in labels}, labels)
         # Each tree has a share of the budget, and none of those before it was over.
-        if insertions is not None and found.spent.insertions > insertions * following // self.planned:
+        if (
+            insertions is not None
+            and found.spent.insertions > insertions * following // self.planned
+        ):
             refuse_damaged(path)
         return importance, ms / 1000
 
@@ -448,7 +451,11 @@ def _head(forest, votes=False):
 
 def _signature(training, y, options):
     """What else must be the same, as text: a board does not read every float as it was written."""
-    same = {"rows": str(training.data.n), "bytes": str(training.budget.bytes), "y": hex_crc(_sum(y, 0))}
+    same = {
+        "rows": str(training.data.n),
+        "bytes": str(training.budget.bytes),
+        "y": hex_crc(_sum(y, 0)),
+    }
     for name in options:
         if name == "sample_weight":
             same[name] = hex_crc(_sum(training.data.weights or b"", 0))

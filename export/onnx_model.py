@@ -28,11 +28,10 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 import edgeforest
-from edgeforest import core_pure
 from edgeforest import engines as engine
 from edgeforest.checks import one_of
-from edgeforest.forest import EQUAL, FEATURE, LEAF, MISSING_LEFT, Forest
-from edgeforest.forests.merging import SUM, keep
+from edgeforest.forest import EQUAL, FEATURE, LEAF, MISSING_LEFT, SUM, Forest
+from edgeforest.forests.merging import keep
 from edgeforest.loading import load
 
 from .packing import as_forest
@@ -79,7 +78,6 @@ def to_onnx(
     >>> [i.name for i in to_onnx(forest, inputs="columns").graph.input]
     ['sky']
     """
-    checks: Any = core_pure  # whose stub has only what is public
     one_of("operator", operator, ("classic", "v5"))
     one_of("inputs", inputs, ("tensor", "columns"))
     forest = tidy(forest)
@@ -140,7 +138,7 @@ def from_onnx(model: onnx.ModelProto | str | bytes | PathLike[str]) -> Forest:
         raise
     except Exception:
         raise ValueError("the model is damaged inside; export it again") from None
-    forest: Forest = load(text, engine.pick().Forest)
+    forest = engine.with_predictor(load(text))
     if not _is_tidy(forest) or not _same(_tree_attributes(forest, operator), trees[0]):
         raise ValueError("the model was altered: its trees are not those of its metadata")
     return forest

@@ -241,7 +241,8 @@ def read(
     if is_frame(X):
         X, asked = frames.for_training(X, asked)
     try:
-        training = Training(X, y, **_with_places(asked))
+        rows: Any = X
+        training = Training(rows, y, **_with_places(asked))
     except TypeError as error:
         if " of target must be a number, got " not in str(error):
             raise

@@ -65,7 +65,8 @@ class NativeGrower:
         reading = 0 if in_place else 40 * n  # a column of Python's numbers
         node = 12 + (1 if data.regression else width)
         growing = max(growing, self._largest_tree())  # whose room is kept
-        return held + max(work, reading) + nodes * node * 17 // 16 + growing * (node + 72)
+        total: int = held + max(work, reading) + nodes * node * 17 // 16 + growing * (node + 72)
+        return total
 
     def _largest_tree(self) -> int:
         """Nodes of the largest tree so far, of those too that an earlier run has grown."""
@@ -253,6 +254,10 @@ class NativeGrower:
         self._free.append(room)
         task.importance = importance.tolist()
         self._kept = None
+
+    def abandon(self) -> None:
+        """Forget the tree in hand."""
+        self._begun, self._room, self._kept = False, None, None
 
     def _drop_part(self) -> None:
         """Take back a tree that Ctrl-C met while it was added to the forest."""

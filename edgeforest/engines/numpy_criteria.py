@@ -48,7 +48,7 @@ class Gini:
         on_right = 2.0 * (right / n_right - shares) - (s_right - s)
         return gain, 1.0 - s_left - s_right + s, on_left, on_right
 
-    def scatter(self, cells: Any, total: Any, one: Any, two: Any=None) -> Any:
+    def scatter(self, cells: Any, total: Any, one: Any, two: Any = None) -> Any:
         difference = one if two is None else one - two
         return _in_order(cells * difference * difference)
 
@@ -107,10 +107,8 @@ class MSE:
         bias = self.impurity(left) + self.impurity(total[:, None] - left) - self.impurity(total)
         return gain, bias, m_left, m_right
 
-    def scatter(self, cells: Any, total: Any, one: Any, two: Any=0.0) -> Any:
+    def scatter(self, cells: Any, total: Any, one: Any, two: Any = 0.0) -> Any:
         n = cells[0]
         difference = one - two
         aside = 2.0 * (cells[1] / np.maximum(n, 1) - total[1] / total[0]) - (one + two)
         return n * difference * difference * (4.0 * self.impurity(cells) + aside * aside)
-
-

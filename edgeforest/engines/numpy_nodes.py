@@ -17,7 +17,7 @@ from edgeforest.core_pure import Engine, Grower, Training
 from edgeforest.criteria import Split, better_threshold, decide
 from edgeforest.engines.numpy_criteria import MSE, Entropy, Gini
 from edgeforest.engines.numpy_predictor import NumpyPredictor
-from edgeforest.engines.numpy_reader import NumpyReader, fill, shuffle
+from edgeforest.engines.numpy_reader import NumpyReader, draw_rows, shuffle
 from edgeforest.nodes import GROUP_ROWS, LOOK_ROWS, Nodes, sides
 
 FEW = 6  # rows of a node, below which lists are quicker than arrays
@@ -134,7 +134,7 @@ class NumpyNodes:
     def draw(self, rng: Rng) -> int:
         """Fill the front of `rows` with a tree's rows, in random order; returns how many."""
         task, rows, size = self.task, self.rows, self.task.sample_size
-        draw(task, rng, rows)
+        draw_rows(rng, rows, size, self.data.drawable(), task.bootstrap, self.data)
         task.budget.spent.rows_read += size
         if self.data.weights is None and not task.bootstrap:
             return size
@@ -487,28 +487,6 @@ class NumpyNodes:
         gap = other - gain
         variance = np.maximum(0.0, scatter / size - gap * gap) * rest
         return bool((gap + z * np.sqrt(variance) > slack).any())
-
-
-def draw(task: Training, rng: Rng, rows: Any) -> None:
-    """Fill the front of `rows` with a tree's rows, in random order, some of them more than once."""
-    data = task.data
-    pool, size, weights = data.drawable(), task.sample_size, data.weights
-    if weights is None and task.bootstrap:
-        fill(rng, rows, pool)
-    elif weights is None:
-        rows[:] = np.arange(pool)
-    else:
-        total = weights[pool]
-        fill(rng, rows, total if task.bootstrap else max(1, total // size))
-        if not task.bootstrap:
-            rows += np.arange(size) * total // size
-        rows[:] = np.searchsorted(np.frombuffer(weights, np.uint32)[1:], rows, side="right")
-    if not task.bootstrap:
-        order = rows.tolist()
-        shuffle(rng, order, 0, min(size, len(order) - 1))
-        rows[:] = order
-    if data.patch:
-        rows[:size] = np.frombuffer(data.patch, np.uint32)[rows[:size]]
 
 
 def _placing(codes: Any) -> list[int]:

@@ -34,7 +34,7 @@ def _powers(a: Any) -> Any:
     return np.array(powers, dtype=np.int64), modulus
 
 
-def _ahead(rng: Any, count: Any=CHUNK) -> Any:
+def _ahead(rng: Any, count: Any = CHUNK) -> Any:
     """The next states of a generator, and the integers that it would give."""
     z = Z_POWERS[0][:count] * rng.z % Z_POWERS[1]
     w = W_POWERS[0][:count] * rng.w % W_POWERS[1]
@@ -67,6 +67,30 @@ def shuffle(rng: Any, values: Any, start: Any, stop: Any) -> None:
             i += 1
         last = min(used, len(drawn) - 1)  # what is refused is used up, too
         rng.z, rng.w = int(z[last]), int(w[last])
+
+
+def draw_rows(rng: Rng, rows: Any, size: int, pool: int, bootstrap: bool, chances: Any) -> None:
+    """Fill the front of `rows` with a tree's rows, in random order, some of them more than once.
+
+    `chances` has the weights of the rows, and the patch that they are drawn from, if any.
+    """
+    weights, patch = chances.weights, chances.patch
+    if weights is None and bootstrap:
+        fill(rng, rows, pool)
+    elif weights is None:
+        rows[:] = np.arange(pool)
+    else:
+        total = weights[pool]
+        fill(rng, rows, total if bootstrap else max(1, total // size))
+        if not bootstrap:
+            rows += np.arange(size) * total // size
+        rows[:] = np.searchsorted(np.frombuffer(weights, np.uint32)[1:], rows, side="right")
+    if not bootstrap:
+        order = rows.tolist()
+        shuffle(rng, order, 0, min(size, len(order) - 1))
+        rows[:] = order
+    if patch:
+        rows[:size] = np.frombuffer(patch, np.uint32)[rows[:size]]
 
 
 # ---- Numbers become codes ---------------------------------------------------------------------

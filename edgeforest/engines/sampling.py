@@ -9,7 +9,7 @@ the budget has changed nothing. Otherwise the forest is trained on the last samp
 >>> from edgeforest import engines as engine
 >>> rows = [[i % 7, i % 3] for i in range(60)]
 >>> steps = engine.train_steps(rows, [row[0] > 2 for row in rows], budget=Budget(seconds=60))
->>> steps.n, steps.budget.seconds
+>>> steps.data.n, steps.budget.seconds
 (60, 60.0)
 """
 
@@ -58,7 +58,7 @@ def within(
             count = timed[0]
             made = _made(make, n, count, seed, Budget(budget.insertions, None, budget.bytes))
             break
-        if count == n or made[0].n == n:
+        if count == n or made[0].data.n == n:
             break
         took = now() - began - start
         took += PASSES * min(TREES, made[0].planned) * _time_to_draw(made[0])
@@ -123,10 +123,7 @@ def _time_to_draw(training: Any) -> float:
     times = []
     for _ in range(3):  # another process may have come in between
         began = now()
-        if hasattr(training, "trial"):
-            training.trial()
-        else:
-            training.cells(0, training._draw_rows(Rng()))
+        training.trees.trial()
         times.append(now() - began)
     training.budget.spent.rows_read = read
     return min(times)

@@ -23,20 +23,29 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from edgeforest import core_pure
 from edgeforest import engines as engine
 from edgeforest.checks import between
 from edgeforest.codes import sorted_set
-from edgeforest.forest import EQUAL, FEATURE, HEADER, HUGE, LEAF, LEVELS, MASK, Forest, Spent
+from edgeforest.forest import (
+    EQUAL,
+    FEATURE,
+    HEADER,
+    HUGE,
+    LEAF,
+    LEVELS,
+    MASK,
+    Forest,
+    Spent,
+    SUM,
+    attribute,
+)
 
-SUM = 16777215  # the largest sum of votes: exact in float32
 CLASSES, CODES = 4096, 254  # the most classes, and categories of a feature
 HALF = Fraction(1, 2)
 
 _Codes: TypeAlias = dict[int, dict[float, float]]  # by feature, from an old code to the new one
 _Change: TypeAlias = "Callable[[array[int]], array[int]]"  # from votes of a leaf to the new ones
 _Turns: TypeAlias = list[tuple[int, int]]  # trees in the order in which they are taken: tree, part
-_checks: Any = core_pure  # whose stub has only what is public
 
 
 def keep(forest: Forest, trees: Iterable[int]) -> Forest:
@@ -314,8 +323,8 @@ def _change(part: _Part, head: Forest, scale: float) -> _Change | None:
 
 def like(forest: Forest) -> Forest:
     """A forest of the engine in use, without trees, with the same header."""
-    like: Forest = engine.pick().Forest()
-    for _, name in HEADER:
+    like = engine.with_predictor(Forest())
+    for name in map(attribute, HEADER):
         value = getattr(forest, name)
         setattr(like, name, list(value) if isinstance(value, list) else value)
     for name in ("low", "span", "engine", "spent"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edgeforest.host.names import listed, quoted
 
 if TYPE_CHECKING:
-    from edgeforest.core_pure import Forest
+    from edgeforest.forest import Forest
     from edgeforest.host.columns import Column
 
 _SERIES = ("iloc", "to_physical", "to_pylist")  # what a column of pandas, polars or Arrow has
