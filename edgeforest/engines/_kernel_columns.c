@@ -3,7 +3,6 @@
 
 enum { LAYOUT = 6 }; /* numbers that say where a column lies; see _Columns of native.py */
 
-
 void py_columns_free(Columns *c)
 {
     for (Py_ssize_t i = 0; i < c->n_views; i++)

@@ -69,7 +69,9 @@ double ef_score(ef_tree *tree, const int64_t *left, const int64_t *total, int64_
 
 double ef_per_score(const ef_task *task, int64_t n)
 {
-    return task->criterion == EF_MSE ? 1.0 : (task->criterion == EF_GINI ? 1.0 : EF_LOG2E) / (double)n;
+    if (task->criterion == EF_MSE)
+        return 1.0;
+    return (task->criterion == EF_GINI ? 1.0 : EF_LOG2E) / (double)n;
 }
 
 /* ef_describe for each criterion. */

@@ -1,4 +1,4 @@
-/* What the two parts of the online learner share: online.c (rows and trees), online_race.c (races). */
+/* What the parts of the online learner share: online.c has rows and trees, online_race.c races. */
 #ifndef EF_ONLINE_H
 #define EF_ONLINE_H
 

@@ -75,7 +75,7 @@ int ef_decide(ef_tree *tree, const ef_contender *lead, double rest, int some_mis
     const int64_t *total = EF_TOTAL(tree), *left = EF_VECTOR(tree, 1);
     double bias;
     double gain = ef_describe(tree, left, total, &bias, tree->influences,
-                           tree->influences + tree->width);
+                              tree->influences + tree->width);
     gain = ef_larger(0.0, gain - bias * rest);
     split->missing_left = lead->missing_left;
     if (!some_missing) /* no value was missing: one that is joins the larger side */
