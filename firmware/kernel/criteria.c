@@ -1,7 +1,8 @@
 /* Criteria: what a split gains by Gini, entropy or squared error, and how sure that is.
  *
  * Everything is computed from the sums of a histogram: rows by class, or of a regression the rows
- * and the sums of their targets and squared targets. core_pure has the same formulas.
+ * and the sums of their targets and squared targets. The formulas are those of criteria.py and
+ * entropy.py in edgeforest/.
  */
 #include "race.h"
 

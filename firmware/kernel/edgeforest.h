@@ -1,7 +1,8 @@
-/* EdgeForest's kernel: grows and evaluates the same forests as edgeforest/core_pure.py, in C99.
+/* EdgeForest's kernel: grows and evaluates the same forests as the pure engine, in C99.
  *
- * core_pure.py is the specification; functions here have the names of its methods, and every
- * floating-point expression is written in its order, so that the results agree bit for bit.
+ * The pure engine (edgeforest/core_pure.py and what it imports) is the specification. Functions here
+ * are named after its functions, and every floating-point expression is written in its order, so
+ * that the results agree bit for bit.
  * Compile without fast-math and with -ffp-contract=off.
  *
  * Nothing here allocates, prints or keeps state: the caller owns every byte. Ask for the
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-/* The constants of core_pure.py; a test compares them. */
+/* The constants of the pure engine; a test compares them. */
 #define EF_EXACT_BELOW 1000
 #define EF_GROUP_ROWS 64
 #define EF_LOOK_ROWS 256
@@ -202,7 +203,7 @@ ef_status ef_tree_grow(ef_tree *tree, int64_t insertions);
 /* Turn every node that was not split into a leaf; returns how many leaves there are. */
 int64_t ef_tree_close(ef_tree *tree);
 
-/* Write the closed tree in preorder, as Forest.add_tree does: its nodes will be those from `here`
+/* Write the closed tree in preorder, as GrowingTree.move_to does: its nodes will be those from `here`
  * on, its votes those from `votes_here` on. Adds the gains to `importance`, by feature. Call it
  * once. */
 void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *feature,
@@ -251,7 +252,7 @@ void ef_predict(const ef_forest *forest, const ef_rows *rows, size_t first, size
 void ef_apply(const ef_forest *forest, const ef_rows *rows, size_t first, size_t n, uint32_t *out,
               size_t step);
 
-/* ---- Learning row by row: Grove of edgeforest/online.py ---- */
+/* ---- Learning row by row: Grove of edgeforest/grove.py ---- */
 
 typedef struct {
     double rows; /* share of the rows that count in a tree; 0: drawn with repeats */

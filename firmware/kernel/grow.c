@@ -187,7 +187,7 @@ static void draw_weighted(ef_tree *tree)
         shuffle(&tree->rng, tree->rows, (size_t)size, (size_t)size);
 }
 
-/* Training._draw_rows: fill `rows` with the tree's rows in random order; returns how many. */
+/* Nodes.draw: fill `rows` with the tree's rows in random order; returns how many. */
 static int64_t draw_rows(ef_tree *tree)
 {
     const ef_task *task = tree->task;
@@ -269,7 +269,7 @@ static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, i
     return count;
 }
 
-/* Loops.partition: swap the first row on the wrong side with the last one, and so on inwards. These
+/* Nodes.partition: swap the first row on the wrong side with the last one, and so on inwards. These
  * rows are found without a branch, a few hundred at a time. Returns where the right side begins. */
 static int64_t partition(ef_tree *tree, const ef_node *node)
 {

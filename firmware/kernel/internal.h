@@ -108,7 +108,7 @@ static inline float ef_value(const ef_column *c, uint32_t row)
     }
 }
 
-/* Loops.encode for one number: 1 + how many bounds after the first lie below it. */
+/* encode of codes.py for one number: 1 + how many bounds after the first lie below it. */
 static inline uint8_t ef_code(const ef_column *c, float x)
 {
     const float *bounds = c->bounds;

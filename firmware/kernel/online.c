@@ -1,4 +1,4 @@
-/* Trees that learn row by row: each row is predicted, then learned. Grove of edgeforest/online.py.
+/* Trees that learn row by row: each row is predicted, then learned. Grove of edgeforest/grove.py.
  *
  * The latest rows are kept in a window, so that a new race can start with rows that are there. One
  * more tree than votes is learning; it may replace the worst.

@@ -4,7 +4,7 @@
 
 #include "internal.h"
 
-/* The constants of edgeforest/online.py, which explains them; a test compares them. */
+/* The constants of edgeforest/grove.py, which explains them; a test compares them. */
 #define START 16
 #define STEP 8
 #define PATIENCE 20
