@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
-from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, MASK, Forest
+from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, MASK, Forest
 from edgeforest.host.frames import rows_of
 from edgeforest.host.names import quoted
 

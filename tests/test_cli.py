@@ -26,8 +26,7 @@ from edgeforest import cli, engine, storage
 from edgeforest.cli import demo
 from edgeforest.forests.merging import merge
 from edgeforest.host import disk
-from edgeforest.sources import SourceError, open_source
-from edgeforest.sources.binary import pack
+from edgeforest.sources import SourceError, open_source, pack
 from edgeforest.sources.schema import whole
 from edgeforest.sources.tables import TableError, prepare
 
@@ -1312,7 +1311,7 @@ def test_dates_in_a_format_of_their_own(tmp_path, capsys):
     path = table(tmp_path, "\n".join(["time;y", *lines, "never;on", "1.5.;off"]))
     command = ["train", path, "--target", "y", "--dates", "time,time.hour=%d.%m.%Y %H:%M"]
     assert "line 101 of" in refused(capsys, *command)
-    assert "has 'never' in column 'time', which is no date like %d." in refused(capsys, *command)
+    assert "has 'never' in column 'time', which is not a date like %d." in refused(capsys, *command)
     assert cli.main([*command, "--max-bad", "2"]) == 0
     text = capsys.readouterr().out
     assert "2 numbers: time, time.hour" in text
@@ -1354,7 +1353,8 @@ def test_options_say_how_a_file_is_read(tmp_path, capsys):
     assert cli.main(["train", years, "--target", "2024", "--header"]) == 0
     assert "3 rows, 1 feature\n           1 number: 2023" in capsys.readouterr().out
     said = refused(capsys, "train", table(tmp_path, '{"a": 1}', "a.jsonl"), *command[2:])
-    assert said.endswith("a.jsonl is read as JSONLines, which has no header; leave it out")
+    assert "header is not an option of JSONLines, which reads " in said
+    assert said.endswith("a.jsonl; leave it out")
 
 
 def test_tables_of_a_database(tmp_path, capsys):
@@ -1525,7 +1525,7 @@ def test_ragged_rows_are_named_by_their_line(tmp_path, capsys, model):
     text = '\nx,y\n1,a\n\n2,"b\nb"\n3\n'
     said = refused(capsys, "train", table(tmp_path, text), "--target", "y")
     assert "line 7 of" in said
-    assert "has 1 value where there are 2 columns; mend it, or raise --max-bad" in said
+    assert "has 1 value where there are 2 columns; fix it, or raise --max-bad" in said
     said = refused(capsys, "train", table(tmp_path, "x,y\n1,a\n2,b,\n"), "--target", "y")
     assert "line 3 of" in said
     trailing = table(tmp_path, "x,y\n1,a,\n2,b,\n")

@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import edgeforest
-from edgeforest.sources import SourceError, Table, open_source
-from edgeforest.sources.binary import pack
+from edgeforest.sources import Dated, Rest, SourceError, Table, open_source, pack
 from edgeforest.sources.schema import look
-from edgeforest.sources.views import Dated, Rest
 
 
 def put(folder, text, name="log.csv"):
@@ -119,9 +117,9 @@ def test_a_date_that_cannot_be_read_is_a_bad_row(tmp_path):
     [
         (["when"], "has no column 'when' of dates; it has time, y"),
         (["time.minute"], "has no column 'time.minute' of dates"),
-        ({"time": "dd.mm.yyyy"}, "'dd.mm.yyyy' is no format of dates"),
-        ({"time": "%Q"}, "'%Q' is no format of dates"),
-        ({"time": ""}, "'' is no format of dates"),
+        ({"time": "dd.mm.yyyy"}, "'dd.mm.yyyy' is not a format of dates"),
+        ({"time": "%Q"}, "'%Q' is not a format of dates"),
+        ({"time": ""}, "'' is not a format of dates"),
     ],
 )
 def test_dates_that_cannot_be(tmp_path, dates, words):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from edgeforest.core_pure import Forest
+from edgeforest.forest import Forest
 from edgeforest.estimators import fitting, out_of_bag, trees
 from edgeforest.estimators.out_of_bag import Drawn
 from edgeforest.estimators.parameters import Parameters
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Spent
+    from edgeforest.forest import Spent
     from edgeforest.forests.explanation import Explanation
     from edgeforest.host.values import Array
     from edgeforest.online import OnlineForest

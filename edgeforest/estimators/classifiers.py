@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Budget
+    from edgeforest.budget import Budget
     from edgeforest.engines import Name
     from edgeforest.estimators.parameters import ClassWeight, Features, Score, Seed
     from edgeforest.host.progress import Progress

@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgeforest import engines
-from edgeforest.core_pure import Budget
+from edgeforest.budget import Budget
 from edgeforest.engines import sampling
 from edgeforest.estimators import parameters
 from edgeforest.estimators.out_of_bag import Drawn, EarlyStopping
@@ -19,7 +19,7 @@ from edgeforest.host.frames import is_frame, labels
 from edgeforest.host.progress import Watch
 
 if TYPE_CHECKING:
-    from edgeforest.core_pure import Forest, Spent
+    from edgeforest.forest import Forest, Spent
     from edgeforest.estimators.parameters import Parameters
     from edgeforest.host.values import Array
 
@@ -203,7 +203,7 @@ def _grow(estimator: Parameters, prepared: Prepared, draws: oob.Draws) -> Forest
     except KeyboardInterrupt:
         if not done[0]:
             raise
-        training.tree = None  # it is not complete, and half of it may have been added
+        training.trees.abandon()  # it is not complete, and half of it may have been added
         for values in (grown.feature, grown.threshold, grown.right):
             del values[done[1] :]
         del grown.roots[done[0] :], grown.votes[done[2] :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgeforest.core_pure import Budget, Rng
+from edgeforest.budget import Budget, Rng
 from edgeforest.engines import sampling
 from edgeforest.estimators import parameters
 from edgeforest.estimators.fitting import interrupted
@@ -17,7 +17,7 @@ from edgeforest.sources.training import STREAMS, Begun, Streaming, begun
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgeforest.core_pure import Forest
+    from edgeforest.forest import Forest
     from edgeforest.estimators.parameters import Parameters
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from edgeforest.core_pure import Budget
+from edgeforest.budget import Budget
 from edgeforest.estimators.parameters import seed_of, training_options
 from edgeforest.estimators.schema import read_like_fit
 from edgeforest.host import arrays

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Forest
+    from edgeforest.forest import Forest
     from edgeforest.estimators.parameters import Score
     from edgeforest.host.arrays import Rows
     from edgeforest.host.values import Array

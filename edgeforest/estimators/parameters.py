@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from edgeforest import core_pure
-from edgeforest.core_pure import MASK
+from edgeforest.forest import MASK
 from edgeforest.host.cores import usable_cores
+from edgeforest.checks import between
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Budget, Forest
+    from edgeforest.budget import Budget
+    from edgeforest.forest import Forest
     from edgeforest.engines import Name
     from edgeforest.host.progress import Progress
     from edgeforest.host.values import Array
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     Features = int | float | Literal["sqrt", "log2"] | None
 
 Self = TypeVar("Self", bound="Parameters")
-_checks: Any = core_pure  # whose stub has only what is public
 _CRITERIA = {"log_loss": "entropy", "squared_error": "mse"}  # scikit-learn's names, and ours
 
 
@@ -141,7 +141,7 @@ def training_options(estimator: Parameters, n: int, m: int) -> dict[str, Any]:
     options["max_features"] = _features(estimator.max_features, usable)
     options["max_samples"] = estimator.max_samples
     if estimator.max_samples is not None and not isinstance(estimator.max_samples, float):
-        options["max_samples"] = int(_checks._between("max_samples", estimator.max_samples, 1, n))
+        options["max_samples"] = int(between("max_samples", estimator.max_samples, 1, n))
     return options
 
 
@@ -178,7 +178,7 @@ def coded_class_weight(estimator: Parameters, labels: Array, sampled: bool) -> A
 
 def n_trees_of(estimator: Parameters) -> int:
     """`n_estimators`, checked."""
-    return int(_checks._between("n_estimators", estimator.n_estimators, 1, 4096))
+    return int(between("n_estimators", estimator.n_estimators, 1, 4096))
 
 
 def seed_of(random_state: Seed) -> int:
@@ -193,7 +193,7 @@ def seed_of(random_state: Seed) -> int:
         return int(np.random.randint(MASK))  # NumPy's own stream, as scikit-learn does
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(MASK))
-    return int(_checks._between("random_state", random_state, 0, (1 << 62))) & MASK
+    return int(between("random_state", random_state, 0, (1 << 62))) & MASK
 
 
 def jobs_of(n_jobs: int | None) -> int | None:
@@ -210,9 +210,9 @@ def jobs_of(n_jobs: int | None) -> int | None:
 def _rows(name: str, value: int | float, n: int, least: int) -> int:
     """A number of rows, which may be given as a share of n."""
     if isinstance(value, float):
-        share: float = _checks._between(name, value, 0.0, 1.0)
+        share: float = between(name, value, 0.0, 1.0)
         return max(least, math.ceil(share * n))
-    return int(_checks._between(name, value, least, MASK))
+    return int(between(name, value, least, MASK))
 
 
 def _features(value: Features, usable: int) -> int | float:

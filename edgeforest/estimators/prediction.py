@@ -11,7 +11,7 @@ from edgeforest.forests import oob
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Forest
+    from edgeforest.forest import Forest
     from edgeforest.host.values import Array
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from edgeforest.core_pure import LEAF
+from edgeforest.forest import LEAF
 from edgeforest.estimators import prediction
 from edgeforest.estimators.schema import encoded
 from edgeforest.forests import oob
@@ -16,7 +16,7 @@ from edgeforest.forests.merging import keep
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Forest
+    from edgeforest.forest import Forest
     from edgeforest.estimators.parameters import Parameters
     from edgeforest.host.values import Array
 

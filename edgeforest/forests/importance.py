@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from edgeforest.core_pure import FEATURE, LEAF
+from edgeforest.forest import FEATURE, LEAF
 from edgeforest.estimators.schema import check_features, check_fitted
 from edgeforest.forests import oob
 from edgeforest.forests.merging import keep
@@ -16,7 +16,7 @@ from edgeforest.host import arrays
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Forest
+    from edgeforest.forest import Forest
     from edgeforest.estimators.base import BaseForest
 
 

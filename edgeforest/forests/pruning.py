@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from edgeforest.core_pure import Forest
+from edgeforest.forest import Forest
 from edgeforest.forests import oob
 from edgeforest.forests.merging import keep
 from edgeforest.host import arrays

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Forest
+    from edgeforest.forest import Forest
 
 
 def scikit_learn(module: str, name: str, otherwise: type) -> Any:

@@ -20,7 +20,7 @@ from edgeforest.host.values import Array, categories, is_na, marked, numbers
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgeforest.core_pure import Forest
+    from edgeforest.forest import Forest
 
 
 class Column:

@@ -5,15 +5,13 @@ Importing this module loads no NumPy; the columns themselves are read by `edgefo
 
 from __future__ import annotations
 
-from functools import lru_cache, wraps
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from edgeforest.host.names import listed, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from edgeforest.core_pure import Forest
+    from edgeforest.forest import Forest
     from edgeforest.host.columns import Column
 
 _SERIES = ("iloc", "to_physical", "to_pylist")  # what a column of pandas, polars or Arrow has
@@ -83,6 +81,8 @@ def rows_of(forest: Forest, rows: Any) -> Any:
     kind: Any = type(rows)
     sort = _sort(kind)
     if not sort:
+        if kind is memoryview and rows.ndim > 1:  # Python cannot index a row of it
+            return rows.tolist()
         return rows
     return _row_of(forest, rows) if sort == "row" else _columns().Frame(rows).rows_for(forest)
 
@@ -92,16 +92,6 @@ def _row_of(forest: Forest, row: Any) -> list[Any]:
     values: list[Any] = _columns().column_of(row).plain()
     found = dict(zip(row.index, values, strict=True))
     return [found[name] for name in forest.names] if {*found} == {*forest.names} else values
-
-
-def takes_frames(method: Callable[..., Any]) -> Any:
-    """Let a method of a forest that takes rows take a frame too."""
-
-    @wraps(method)
-    def with_frames(self: Forest, rows: Any) -> Any:
-        return method(self, rows_of(self, rows))
-
-    return with_frames
 
 
 def parted(X: Any, y: Any) -> tuple[Any, Any]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgeforest.core_pure import Budget, Spent
+    from edgeforest.budget import Budget
+    from edgeforest.forest import Spent
 
 
 @dataclass(frozen=True)

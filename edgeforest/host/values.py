@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from edgeforest import core_pure
+from edgeforest.codes import plain
+from edgeforest.forest import HUGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Array: TypeAlias = "NDArray[Any]"
-_checks: Any = core_pure  # whose stub has only what is public
 
 
 def is_na(v: Any) -> bool:
@@ -30,10 +30,10 @@ def categories(column: Any, f: Any) -> list[Any]:
     values = column.tolist() if hasattr(column, "tolist") else list(column)
     what = f"categories of {f!r}"
     try:  # each value once
-        plain = {v: None if is_na(v) else _checks._plain(v, 0, what) for v in set(values)}
-        return [plain[v] for v in values]
+        found = {v: None if is_na(v) else plain(v, 0, what) for v in set(values)}
+        return [found[v] for v in values]
     except TypeError:  # one by one, so that the error names the row
-        return [None if is_na(v) else _checks._plain(v, i, what) for i, v in enumerate(values)]
+        return [None if is_na(v) else plain(v, i, what) for i, v in enumerate(values)]
 
 
 def numbers(values: Any, f: Any = None) -> Array:
@@ -61,7 +61,7 @@ def numbers(values: Any, f: Any = None) -> Array:
     low, high = array.min(), array.max()  # np.isinf would make a copy
     if low != low:  # some are missing
         low, high = np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)
-    if low < -core_pure.HUGE or high > core_pure.HUGE:
+    if low < -HUGE or high > HUGE:
         raise ValueError(
             f"Input {where} contains infinity or a value too large for dtype('float32'); NaN "
             "means missing"

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgeforest.host.names import listed, problem, quoted
-from edgeforest.sources import SourceError, check_columns, draw, tables
+from edgeforest.sources import tables
+from edgeforest.sources.base import SourceError, check_columns
+from edgeforest.storage import draw
 
 if TYPE_CHECKING:
-    from edgeforest.core_pure import Rng
-    from edgeforest.sources import Source
+    from edgeforest.budget import Rng
+    from edgeforest.sources.base import Source
 
 LOOK = 4096  # rows that tell what the columns are ...
 CELLS = 40_000  # ... or fewer, if there are many columns
