@@ -17,9 +17,10 @@ import pytest
 
 import edgeforest
 from edgeforest import Budget, RandomForestClassifier, cli, storage
-from edgeforest.sources import SourceError, open_source
+from edgeforest.sources import SourceError, checkpoints, open_source
 from edgeforest.sources import training as streaming
-from edgeforest.sources.training import Streaming, begun, train_source
+from edgeforest.sources.checkpoints import begun
+from edgeforest.sources.training import Streaming, train_source
 
 JOB = Path(__file__).parents[1] / "examples" / "raspberrypi" / "train_from_log.py"
 OPTIONS = {"n_trees": 6, "max_depth": 5, "seed": 3}
@@ -66,7 +67,7 @@ def trained(log, **options):
 
 def noted(checkpoint):
     """How many rows a checkpoint knows, and whether it is done."""
-    log, done = streaming.noted(checkpoint)
+    log, done = checkpoints.noted(checkpoint)
     return log["rows"], done
 
 
@@ -156,7 +157,7 @@ def test_a_log_that_was_rotated_is_trained_anew_and_another_log_is_refused(done,
     assert forest == trained(log)
     assert noted(path) == (300, True)
     assert said == (
-        f"{log} does not begin any more with the 1,000 rows that {path} was trained on: training "
+        f"{log} no longer begins with the 1,000 rows that {path} was trained on: training "
         "anew on its 300 rows"
     )
 
@@ -176,7 +177,7 @@ def test_a_folder_of_logs_whose_oldest_go(tmp_path):
     for day in (5, 6):
         (folder / f"{day}.csv").unlink()
     append(folder / "7.csv", range(10))
-    assert "does not begin any more" in resumed(pattern, path)[1][0], "one is left"
+    assert "no longer begins with" in resumed(pattern, path)[1][0], "one is left"
     assert noted(path) == (210, True)
     append(folder / "8.csv", range(90))
     assert "90 rows more" in resumed(pattern, path, refresh=True)[1][0]
@@ -189,7 +190,7 @@ def test_one_row_that_was_altered_is_noticed(log, tmp_path):
     text = log.read_text().splitlines(keepends=True)
     text[500] = text[500].replace("open", "shut") if "open" in text[500] else text[500][::-1]
     log.write_text("".join(text))
-    assert "does not begin any more" in resumed(log, path)[1][0]
+    assert "no longer begins with" in resumed(log, path)[1][0]
 
 
 def test_rows_in_memory(tmp_path):
@@ -303,7 +304,7 @@ def test_refresh_keeps_the_trees_and_adds_as_many_from_all_rows(target, log, tmp
     log.unlink()
     append(log, range(5000, 5200))
     rotated, [said] = grown(budget=90_000)
-    assert "does not begin any more" in said
+    assert "no longer begins with" in said
     assert len(rotated) == 18, "what the old log said is not forgotten"
 
 

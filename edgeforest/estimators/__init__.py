@@ -308,8 +308,9 @@ class BaseForest:
         (['temp'], ['no', 'yes'])
         """
         from edgeforest.sources import open_source
+        from edgeforest.sources.checkpoints import Begun, begun
         from edgeforest.sources.schema import look
-        from edgeforest.sources.training import STREAMS, Begun, Streaming, begun
+        from edgeforest.sources.training import STREAMS, Streaming
 
         if self.oob_score or self.tol is not None or self.warm_start:
             raise ValueError("oob_score, tol and warm_start need all rows in memory: use fit")

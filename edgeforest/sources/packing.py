@@ -124,9 +124,7 @@ class _Packer:
                 size = self.write(file, n)
                 files.write(f"{self.path}.json", (json.dumps(self.about(size)),))
         except OSError as error:
-            raise SourceError(
-                f"cannot write {visible(self.path)}: {reason(error)}"
-            ) from None
+            raise SourceError(f"cannot write {visible(self.path)}: {reason(error)}") from None
         return Packed(self.path)
 
     def blocks(self, turn: int) -> Iterator[list[Any]]:
