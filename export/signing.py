@@ -28,8 +28,8 @@ from typing import TypeAlias
 from zlib import crc32
 
 from edgeforest import files
-from edgeforest.core_pure import Forest
 from edgeforest.engines import load
+from edgeforest.forest import Forest
 
 Source: TypeAlias = "str | bytes | bytearray | os.PathLike[str]"
 LEAST = 16  # bytes of a key: a shorter one can be guessed

@@ -225,7 +225,7 @@ def fit(
     cut = add_scores(score, forest, truths)
     progress.clear()
     guess = sum(map(float, y)) / len(y) if data.regression else commonest(Counter(y))
-    engine = engine_used(training.engine, options)
+    engine = engine_used(training.engine.name, options)
     return Fitted(forest, held_out, score, guess, training.n_trees, engine, stopped or cut)
 
 

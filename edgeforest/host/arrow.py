@@ -1,6 +1,7 @@
-"""Columns of Arrow, which Parquet files and some frames are made of, as arrays or lists.
+"""Read columns of pyarrow: which types can be learned from, and their values as numbers.
 
-pyarrow is passed in, so that nothing here imports it.
+Booleans become 0 and 1, points in time seconds since 1970 in UTC, durations and times of day
+seconds, decimals floats.
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ from array import array
 from typing import Any
 
 _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
-_TYPECODES = {"f": "fd", "i": "bhiq", "u": "BHIQ"}  # of the array module, by kind of number
+# Typecodes of the array module by the names that Arrow gives to its types.
+_TYPECODES = {
+    **{"int8": "b", "int16": "h", "int32": "i", "int64": "q"},
+    **{"uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q"},
+    **{"float": "f", "double": "d"},
+}
 
 
-def usable(pyarrow: Any, kind: Any) -> bool:
-    """Whether a type of Arrow holds numbers, text, truth values or times."""
-    types = pyarrow.types
+def arrow_usable(arrow: Any, kind: Any) -> bool:
+    """Whether a type of pyarrow holds numbers, text, booleans or times."""
+    types = arrow.types
     if types.is_dictionary(kind):
         kind = kind.value_type
     return not (
@@ -24,54 +30,50 @@ def usable(pyarrow: Any, kind: Any) -> bool:
         or types.is_fixed_size_binary(kind)
         or types.is_interval(kind)
         or str(kind) in ("binary_view",)
-        or isinstance(kind, pyarrow.BaseExtensionType)
+        or isinstance(kind, arrow.BaseExtensionType)
     )
 
 
-def values(pyarrow: Any, column: Any) -> Any:
-    """A column of Arrow as an array, or as a list if it has text or nulls.
-
-    Truth values become 0 and 1, points in time and durations seconds, decimals floats, categories
-    their text.
-    """
-    types = pyarrow.types
+def arrow_values(arrow: Any, column: Any) -> Any:
+    """A column of pyarrow as an array, or as a list if it has text or nulls."""
+    types = arrow.types
     kind = column.type
     if types.is_dictionary(kind):
         kind = kind.value_type
         column = column.cast(kind)
     divisor = 0
     if types.is_boolean(kind):
-        column = column.cast(pyarrow.uint8())
+        column = column.cast(arrow.uint8())
     elif types.is_date(kind):
         divisor = 1000
-        column = column.cast(pyarrow.timestamp("ms")).cast(pyarrow.int64())
+        column = column.cast(arrow.timestamp("ms")).cast(arrow.int64())
     elif types.is_time32(kind):
         divisor = _PER_SECOND[kind.unit]
-        column = column.cast(pyarrow.int32())
+        column = column.cast(arrow.int32())
     elif types.is_timestamp(kind) or types.is_duration(kind) or types.is_time64(kind):
         divisor = _PER_SECOND[kind.unit]
-        column = column.cast(pyarrow.int64())
+        column = column.cast(arrow.int64())
     elif types.is_decimal(kind):
-        column = column.cast(pyarrow.float64())
+        column = column.cast(arrow.float64())
     elif types.is_float16(kind):
-        column = column.cast(pyarrow.float32())
-    found = _numbers(pyarrow, column)
+        column = column.cast(arrow.float32())
+    values = _numbers(column)
     if divisor:
-        if isinstance(found, array):
-            return array("d", [v / divisor for v in found])
-        return [None if v is None else v / divisor for v in found]
-    return found
+        if isinstance(values, array):
+            return array("d", [v / divisor for v in values])
+        return [None if v is None else v / divisor for v in values]
+    return values
 
 
-def _numbers(pyarrow: Any, column: Any) -> Any:
-    kind, types = column.type, pyarrow.types
-    if column.null_count or not (types.is_integer(kind) or types.is_floating(kind)):
+def _numbers(column: Any) -> Any:
+    """The numbers of a column without nulls in an array, copied from its buffers; else a list."""
+    code = _TYPECODES.get(str(column.type))
+    if code is None or column.null_count:
         return column.to_pylist()
-    letter = "f" if types.is_floating(kind) else "i" if types.is_signed_integer(kind) else "u"
-    size = kind.bit_width // 8
-    found = array(next(c for c in _TYPECODES[letter] if array(c).itemsize == size))
+    values = array(code)
+    size = values.itemsize
     for chunk in column.chunks:
         if len(chunk):
             data = memoryview(chunk.buffers()[1])
-            found.frombytes(data[chunk.offset * size : (chunk.offset + len(chunk)) * size])
-    return found
+            values.frombytes(data[chunk.offset * size : (chunk.offset + len(chunk)) * size])
+    return values

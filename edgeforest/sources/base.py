@@ -17,7 +17,8 @@ from edgeforest.host.names import problem, quoted
 from edgeforest.storage import draw
 
 if TYPE_CHECKING:
-    from edgeforest.core_pure import Forest, Rng
+    from edgeforest.budget import Rng
+    from edgeforest.forest import Forest
 
 
 MAX_COLUMNS = 1 << 16  # of a source; a forest has at most 16,383 features

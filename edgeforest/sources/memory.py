@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgeforest.engines import is_frame, read_frame
+from edgeforest.host.frames import is_frame, read_frame
 from edgeforest.sources.base import Source, SourceError
 
 

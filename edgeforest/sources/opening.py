@@ -14,7 +14,7 @@ from glob import glob
 from inspect import signature
 from typing import Any
 
-from edgeforest.engines import is_frame
+from edgeforest.host.frames import is_frame
 from edgeforest.host.names import visible
 from edgeforest.sources.base import Source, SourceError, check_columns
 from edgeforest.sources.file import cannot_read

@@ -17,7 +17,7 @@ from importlib import import_module
 from itertools import accumulate
 from typing import Any
 
-from edgeforest.host import arrow
+from edgeforest.host.arrow import arrow_usable, arrow_values
 from edgeforest.host.names import short
 from edgeforest.sources.base import SourceError
 from edgeforest.sources.columns import by_part, checked_rows, extended
@@ -63,7 +63,7 @@ class Parquet(FileSource):
         self._starts: list[int] = [0, *accumulate(sizes)]
         self.room = max(_room(meta.row_group(g)) for g in range(len(sizes))) if sizes else 0
         for field in fields:
-            usable = arrow.usable(self._arrow, field.type)
+            usable = arrow_usable(self._arrow, field.type)
             (self.names if usable else self.left_out).append(field.name)
         times = Counter(field.name for field in fields)
         twice = [name for name in self.names if times[name] > 1]
@@ -117,7 +117,7 @@ class Parquet(FileSource):
                     self._arrow.default_memory_pool().release_unused()
                     self._group = _Group(self._arrow, self._open(), g, self.names)
                 for table in self._group.take(some):
-                    pieces = [arrow.values(self._arrow, table.column(name)) for name in self.names]
+                    pieces = [arrow_values(self._arrow, table.column(name)) for name in self.names]
                     columns = list(map(extended, columns, pieces))
         self.check()
         return columns

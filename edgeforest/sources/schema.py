@@ -14,7 +14,7 @@ from edgeforest.sources.base import SourceError, check_columns
 from edgeforest.storage import draw
 
 if TYPE_CHECKING:
-    from edgeforest.core_pure import Rng
+    from edgeforest.budget import Rng
     from edgeforest.sources.base import Source
 
 LOOK = 4096  # rows that tell what the columns are ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from edgeforest.core_pure import Rng
+from edgeforest.budget import Rng
 from edgeforest.host.names import short
 from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.columns import checked_rows

@@ -23,10 +23,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgeforest import core_pure, storage
+from edgeforest import storage
 from edgeforest import engines as engine
-from edgeforest.core_pure import HUGE, LEVELS, Budget, Forest, Rng, Spent
+from edgeforest.budget import Budget, Rng, millionths
+from edgeforest.codes import part_of, vote_scale
+from edgeforest.core_pure import useful_rows
 from edgeforest.engines import sampling
+from edgeforest.forest import HUGE, Forest, Spent
 from edgeforest.forests import merging as combine
 from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.checkpoints import Begun, begun
@@ -43,7 +46,6 @@ READ = 2048  # rows at once: text takes many times the room of its numbers
 FIRST = 1024  # if time is short, every 1024th row is read first, so that each pass is a fair sample
 STREAMS = 1 << 20  # random streams of the rows: beyond those of the trees
 SAME = ("kind", "criterion", "splitter", "names")  # of all trees of a forest
-_checks: Any = core_pure  # whose stub has only what is public
 
 
 class Streaming:
@@ -162,12 +164,11 @@ class Streaming:
 
     def _rows_of_a_tree(self, max_samples: int | float | None) -> int:
         if max_samples is not None:
-            rows: int = _checks._part("max_samples", max_samples, len(self.source))
+            rows: int = part_of("max_samples", max_samples, len(self.source))
             return rows
         if self.max_depth is None or self.max_depth > 10:
             return max(ROWS, self.pool if self.pool == len(self.source) else 0)
-        per_leaf = 256 if self.schema.regression else 128
-        return max(16384, per_leaf << self.max_depth)
+        return useful_rows(self.max_depth, self.schema.regression)
 
     def _bytes(self, rows: int) -> int:
         """The memory that so many rows take, with the text of some while they are read."""
@@ -251,7 +252,7 @@ class Streaming:
             self.budget.insertions, max(0.001, seconds - self._elapsed()), self.budget.bytes
         )
         (training,) = sampling.within(len(labels), rest, self.seed, make)
-        self.rows = min(self.rows, training.n)
+        self.rows = min(self.rows, training.data.n)
         return training
 
     def _next_training(self, first: int, last: int) -> Any:
@@ -295,7 +296,7 @@ class Streaming:
         head.prepare()
         head.limit = self.budget.insertions
         head.spent = Spent(rows_read=self.schema.looked)
-        head.engine = training.engine
+        head.engine = training.engine.name
         if self.schema.regression and self.pool < len(self.source):  # other rows may lie beyond
             low, span = head.low - head.span, 3 * head.span
             if low < -HUGE or span > HUGE or low + span > HUGE:
@@ -342,7 +343,7 @@ class Streaming:
                 training.importance = [0.0] * len(self.importance)  # of each tree alone
                 cost = total
             yield self
-        training._steps = None
+        training.stop()
 
     def _share(self, first: int, last: int) -> Budget:
         """The budget of some trees: equal shares, so that it does not matter where training resumes."""
@@ -397,7 +398,7 @@ class Streaming:
 
     def _finished(self) -> Forest:
         if self.importance:
-            self.grown.importances = _millionths(self.importance)
+            self.grown.importances = millionths(self.importance)
         self.grown.prepare()
         return self.grown
 
@@ -446,7 +447,7 @@ class Streaming:
         self.importance = [v * self.base for v in old.importances]
 
     def _scale(self, base: int) -> int:
-        return min(LEVELS, 16777215 // (base + self.n_trees))
+        return vote_scale(base + self.n_trees)
 
     def _like(self, forest: Forest, base: Any) -> None:
         """Expect what a forest has that began with `base` trees of another."""
@@ -479,7 +480,7 @@ class Streaming:
         most = self._share(0, len(forest)).insertions  # of these trees
         if most is not None and not self.base and forest.spent.insertions > most:
             storage.refuse_damaged(self.checkpoint)
-        if importance and _millionths(importance) != forest.importances:
+        if importance and millionths(importance) != forest.importances:
             storage.refuse_damaged(self.checkpoint)
         if self._over:
             limits = self.budget.insertions, self.budget.seconds, self.budget.bytes
@@ -543,19 +544,11 @@ def _refuse(resume: bool, refresh: bool, checkpoint: Any, options: dict[str, Any
 
 def _limit(training: Any, n_trees: int, share: Budget) -> None:
     """Let a training that has not begun to grow trees grow so many, with this budget."""
-    training.planned = n_trees
-    if hasattr(training, "_trees"):  # of native, which shares the memory out among them
-        training._trees = n_trees
+    training.planned = training.in_all = n_trees
     budget = training.budget
     budget.insertions = budget.ceiling = share.insertions
     if share.seconds is not None:
         budget.seconds = budget.until = budget.tick() + share.seconds
-
-
-def _millionths(importance: list[int]) -> list[int]:
-    """The share of each in a million."""
-    total = sum(importance) or 1
-    return [int(v / total * 1_000_000 + 0.5) for v in importance]
 
 
 def _passes(rows: Sequence[int]) -> Iterator[Sequence[int]]:
