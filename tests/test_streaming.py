@@ -16,10 +16,10 @@ from edgeforest import (
     RandomForestClassifier,
     RandomForestRegressor,
     storage,
-    streaming,
     train,
 )
 from edgeforest.sources import SourceError, Table, open_source
+from edgeforest.sources import training as streaming
 from edgeforest.sources.training import Streaming, train_source
 
 on_every_engine = pytest.mark.usefixtures("engine")
@@ -375,7 +375,7 @@ def test_tables_of_every_kind_are_sources():
         assert list(source) == rows
     assert open_source(source) is source
     assert [list(c) for c in open_source(np.ones((3, 2))).read([2])] == [[1.0], [1.0]]
-    for wrong, said in (([], "empty"), ({"a": [1], "b": []}, "as many")):
+    for wrong, said in (([], "empty"), ({"a": [1], "b": []}, "the same number of values")):
         with pytest.raises(SourceError, match=said):
             open_source(wrong)
     with pytest.raises(TypeError, match="path"):

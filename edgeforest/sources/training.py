@@ -145,7 +145,7 @@ class Streaming:
         if before.state is not None:
             self._resume(before.state)
         if self._over:
-            self._ready = None
+            self._forget_ready()
         self.budget.spent = self.grown.spent
 
     # ---- Rows
@@ -258,11 +258,19 @@ class Streaming:
     def _next_training(self, first: int, last: int) -> Any:
         """The training of these trees: the one that is ready, if it begins with them."""
         share = self._share(first, last)
-        training, self._ready = self._ready, None
+        training = self._ready
         if training is None or training.first != self.base + first:
+            self._forget_ready()
             return self._training(self.base + first, last - first, share)
+        self._ready = None
         _limit(training, last - first, share)
         return training
+
+    def _forget_ready(self) -> None:
+        """Free the training that is ready: the next trees are not its own."""
+        if self._ready is not None:
+            _free(self._ready)
+            self._ready = None
 
     def _training(self, first: int, n_trees: int, budget: Budget) -> Any:
         columns, labels = self._pool[1]
@@ -321,7 +329,8 @@ class Streaming:
             if self._hurried():
                 last = self._new  # no time for other rows
             elif self._pool[0] != pool:
-                self._pool, self._ready = (pool, None), None  # before the next one is read
+                self._forget_ready()  # before the next pool is read
+                self._pool = pool, None
                 self._pool = pool, self._read(pool)
             yield from self._grow(first, last)
             if len(self.grown) - self.base < last:
@@ -343,7 +352,7 @@ class Streaming:
                 training.importance = [0.0] * len(self.importance)  # of each tree alone
                 cost = total
             yield self
-        training.stop()
+        _free(training)
 
     def _share(self, first: int, last: int) -> Budget:
         """The budget of some trees: equal shares, so that it does not matter where training resumes."""
@@ -463,7 +472,7 @@ class Streaming:
     def _resume(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint; refuse one that no such training can have left."""
         assert self.checkpoint is not None
-        forest, _ = storage.read(self.checkpoint, type(self.grown))
+        forest, _ = storage.read(self.checkpoint)
         signature, importance = state.get("signature"), state.get("importance")
         seconds: Any = state.get("seconds")
         if not forest or not isinstance(signature, dict):
@@ -540,6 +549,13 @@ def _refuse(resume: bool, refresh: bool, checkpoint: Any, options: dict[str, Any
     for name in ("sample_weight", "names", "n_features", "by_column", "first"):
         if options.pop(name, None) is not None:
             raise ValueError(f"{name} is for rows in memory; a source has none")
+
+
+def _free(training: Any) -> None:
+    """Free the rows and codes of a training at once: memory may be short."""
+    training.stop()
+    training.trees.free()
+    training.data.forget()
 
 
 def _limit(training: Any, n_trees: int, share: Budget) -> None:
