@@ -13,15 +13,15 @@ import pytest
 from edgeforest import (
     Budget,
     RandomForestClassifier,
+    budget,
     core_pure,
-    sampling,
-    streaming,
     train,
     train_source,
     train_steps,
 )
-from edgeforest.engines import pick
+from edgeforest.engines import pick, sampling
 from edgeforest.sources import Table
+from edgeforest.sources import training as streaming
 from edgeforest.storage import Resumable
 
 on_every_engine = pytest.mark.usefixtures("engine")
@@ -42,7 +42,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(core_pure, "_ticks", lambda: int(made.now() * 1000))
+    monkeypatch.setattr(budget, "_ticks", lambda: int(made.now() * 1000))
     monkeypatch.setattr(sampling, "now", made.now)
     return made
 

@@ -1,4 +1,4 @@
-"""What a checkpoint remembers of the rows that it was trained on, and how training goes on from it.
+"""What a checkpoint remembers of its rows, and how training goes on from it.
 
 >>> from edgeforest import train_source
 >>> _ = train_source({"a": [1, 2] * 50, "y": [0, 1] * 50}, "y", n_trees=3, checkpoint="model.json")
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeforest import storage
-from edgeforest.core_pure import Forest
+from edgeforest.forest import Forest
 from edgeforest.sources.base import Source
 from edgeforest.sources.tables import count
 

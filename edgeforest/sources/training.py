@@ -49,9 +49,9 @@ SAME = ("kind", "criterion", "splitter", "names")  # of all trees of a forest
 
 
 class Streaming:
-    """Training from a source in steps: iterate to advance; `forest()` has the trees that are done.
+    """Training from a source in steps: iterate to advance.
 
-    `target` is the name of the column to learn; `categorical`, `drop` and `task` overrule what is
+    `forest()` has the trees that are done. `target` is the name of the column to learn; `categorical`, `drop` and `task` overrule what is
     found by looking. `max_samples` is the number of rows of a tree, or their share. With
     `checkpoint`, the forest is written to that path after every tree: it is a model that can be
     loaded at any time. `resume=True` goes on from there to the forest that an uninterrupted
