@@ -27,7 +27,7 @@ OPTIONS = {"n_trees": 6, "max_depth": 5, "seed": 3}
 
 
 class PowerCut(BaseException):
-    """Nothing after it happens."""
+    """The power fails: nothing happens after it."""
 
 
 def line(i):
@@ -50,7 +50,7 @@ def log(tmp_path):
 
 
 def cut_after(trees, log, checkpoint, **options):
-    """Train until so many trees are there, and no longer."""
+    """Train until there are that many trees, and stop."""
     training = Streaming(
         open_source(log), "occupied", checkpoint=checkpoint, **{**OPTIONS, **options}
     )
@@ -61,12 +61,12 @@ def cut_after(trees, log, checkpoint, **options):
 
 
 def trained(log, **options):
-    """What a training on these rows gives that nobody disturbs."""
+    """The forest of an undisturbed training on these rows."""
     return train_source(log, "occupied", **{**OPTIONS, **options}).to_json()
 
 
 def noted(checkpoint):
-    """How many rows a checkpoint knows, and whether it is done."""
+    """How many rows a checkpoint remembers, and whether it is done."""
     log, done = checkpoints.noted(checkpoint)
     return log["rows"], done
 
@@ -84,7 +84,7 @@ def resumed(log, checkpoint, **options):
 
 
 @pytest.mark.parametrize("trees", [1, 4])
-def test_what_was_begun_is_finished_with_its_rows_and_then_all_are_learned(trees, log, tmp_path):
+def test_training_finishes_with_its_old_rows_and_then_learns_all_rows(trees, log, tmp_path):
     path = tmp_path / "model.json"
     before = trained(log)
     cut_after(trees, log, path)
@@ -162,7 +162,7 @@ def test_a_log_that_was_rotated_is_trained_anew_and_another_log_is_refused(done,
     )
 
 
-def test_a_folder_of_logs_whose_oldest_go(tmp_path):
+def test_a_folder_of_logs_whose_oldest_files_are_deleted(tmp_path):
     path = tmp_path / "model.json"
     folder = tmp_path / "logs"
     folder.mkdir()
@@ -243,7 +243,7 @@ def test_a_training_whose_time_is_over_is_done(log, tmp_path):
 
 
 @pytest.mark.parametrize("target", ["occupied", "temp"])
-def test_refresh_keeps_the_trees_and_adds_as_many_from_all_rows(target, log, tmp_path):
+def test_refresh_keeps_the_trees_and_adds_the_same_number_from_all_rows(target, log, tmp_path):
     path = tmp_path / "model.json"
 
     def grown(**options):
@@ -355,7 +355,7 @@ def test_a_thread_that_appends_does_not_disturb(pools, log, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("how", ["rename", "copytruncate"])
-def test_a_log_that_is_rotated_in_the_middle_of_it(how, log, tmp_path):
+def test_a_log_that_is_rotated_during_training(how, log, tmp_path):
     path = tmp_path / "model.json"
     training = Streaming(open_source(log), "occupied", checkpoint=path, **OPTIONS)
     with pytest.raises(SourceError, match="since it was opened") as caught:  # noqa: PT012
@@ -377,7 +377,7 @@ def test_a_log_that_is_rotated_in_the_middle_of_it(how, log, tmp_path):
     assert forest == trained(log)
 
 
-# ---- Checkpoints that nobody wrote
+# ---- Forged checkpoints
 
 
 def seal(text):
