@@ -241,19 +241,20 @@ def fit_source(
     **options: Any,
 ) -> Fitted:
     """The same from a source of any size, with `options` of `Streaming`; says what it found."""
-    from edgeforest.sources import training as streaming  # the other commands start without it
+    from edgeforest.sources import checkpoints  # the other commands start without it
+    from edgeforest.sources.training import Streaming
 
     progress.show(f"reading rows of {source.name} ...")
-    before = streaming.Begun(source)
+    before = checkpoints.Begun(source)
     try:
         if resume:
-            before = streaming.begun(source, options["checkpoint"], refresh)
+            before = checkpoints.begun(source, options["checkpoint"], refresh)
         source = before.source
         size = min(HELD_OUT, rows_held_out(len(source), test_share))
         held_out = draw(edgeforest.Rng(seed, HOLD_OUT), size, len(source)) if size else []
         kept = before.kept is not None
         options.update(resume=kept or before.forest is not None, refresh=kept)
-        training = streaming.Streaming(Rest(source, held_out), target, seed=seed, **options)
+        training = Streaming(Rest(source, held_out), target, seed=seed, **options)
     except OSError as error:
         raise Problem(f"cannot read {options['checkpoint']}: {reason(error)}") from None
     except (ValueError, TypeError, engines.Absent) as error:
@@ -1041,7 +1042,7 @@ def inspect_command(args: argparse.Namespace) -> int:
 
 def print_rows(path: str) -> None:
     """Say which rows a checkpoint was trained on; nothing of other models."""
-    from edgeforest.sources.training import noted  # most models are none
+    from edgeforest.sources.checkpoints import noted  # most models are none
 
     log, done = noted(path)
     if log is not None:
