@@ -461,7 +461,7 @@ def test_a_file_given_twice(tmp_path, capsys, monkeypatch):
     ],
 )
 def test_sizes(text, size):
-    assert cli.bytes_of(text) == size
+    assert arguments.bytes_of(text) == size
 
 
 @pytest.mark.parametrize(

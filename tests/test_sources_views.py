@@ -117,11 +117,11 @@ def test_a_date_that_cannot_be_read_is_a_bad_row(tmp_path):
 @pytest.mark.parametrize(
     ("dates", "words"),
     [
-        (["when"], "has no column 'when' of dates; it has time, y"),
-        (["time.minute"], "has no column 'time.minute' of dates"),
-        ({"time": "dd.mm.yyyy"}, "'dd.mm.yyyy' is no format of dates"),
-        ({"time": "%Q"}, "'%Q' is no format of dates"),
-        ({"time": ""}, "'' is no format of dates"),
+        (["when"], "dates names column 'when', which is not in "),
+        (["time.minute"], "dates names column 'time.minute', which is not in "),
+        ({"time": "dd.mm.yyyy"}, "dates must have a format such as '%d.%m.%Y %H:%M', got 'dd.mm.yyyy'"),
+        ({"time": "%Q"}, "dates must have a format such as '%d.%m.%Y %H:%M', got '%Q'"),
+        ({"time": ""}, "dates must have a format such as '%d.%m.%Y %H:%M', got ''"),
     ],
 )
 def test_dates_that_cannot_be(tmp_path, dates, words):
@@ -139,7 +139,7 @@ def test_a_forest_learns_from_the_hour_of_the_day(tmp_path):
     source = open_source(path, dates={"time.hour": "%d.%m.%Y %H:%M"}, max_bad=0)
     schema = look(source, "y", edgeforest.Rng(0))
     assert schema.names == ["time.hour"]
-    assert schema.left_out == [("time", "text, 900 distinct values")]
+    assert schema.found.left_out == [("time", "text, 900 distinct values")]
     forest = edgeforest.train(source, "y", n_trees=5)
     assert forest.predict([[12.5], [3.0], [23.0], [19.0]]) == ["day", "night", "night", "day"]
 

@@ -38,7 +38,7 @@ from edgeforest.core_pure import EQUAL, FEATURE, HUGE, INF, LEAF, MISSING_LEFT, 
 from edgeforest.engines import is_frame, rows_of
 from edgeforest.host.names import cut as shortened
 from edgeforest.host.names import quoted, short
-from edgeforest.sources.tables import count
+from edgeforest.host.words import count
 
 WIDTH = 92  # of printed lines
 MOST = 8  # categories or classes that a line lists

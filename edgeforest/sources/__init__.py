@@ -113,7 +113,7 @@ class Source:
         if self.bad > self.max_bad:
             more = f" (and {self.bad - 1} before it)" if self.bad > 1 else ""
             raise SourceError(
-                f"{place} of {self.name} {why}{more}; mend it, or raise max_bad to skip such rows"
+                f"{place} of {self.name} {why}{more}; fix it, or skip such rows with max_bad=N"
             )
 
     def is_bad(self, row: int) -> bool:
@@ -365,7 +365,8 @@ def _open_path(path: str, options: dict[str, Any]) -> Source:
     for option in options:
         if option not in (*known, "progress", "max_bad"):
             raise SourceError(
-                f"{visible(path)} is read as {kind.__name__}, which has no {option}; leave it out"
+                f"{option} does not apply to {visible(path)}, which is read as {kind.__name__}; "
+                "leave it out"
             )
     source = kind(path, **asked)
     source.max_bad = options.get("max_bad", source.max_bad)

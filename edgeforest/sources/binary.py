@@ -536,9 +536,9 @@ class SQLite(Source):
         )
         if not self._wanted:
             if len(tables) != 1:
-                there = f"one of {listed(tables)}" if tables else "it has none"
+                there = f"it has {listed(tables)}" if tables else "it has none"
                 raise SourceError(
-                    f"{visible(self._path)} is a database: give table_or_query, the table to read ({there})"
+                    f"table_or_query must name the table of {visible(self._path)} to read; {there}"
                 )
             self._wanted = next(iter(tables))
             self._name(self._wanted)
@@ -1261,13 +1261,13 @@ class _Packer:
         self.codes: list[dict[Any, int]] = [{} for _ in range(width)]
         self.number: Callable[[Any], Any] | None = None
         if source.texts:
-            from edgeforest.sources import tables
+            from edgeforest.sources import cells
 
             def number(text: Any) -> Any:
                 if not isinstance(text, str):  # a date is a number already
                     return text
-                cell = tables.cell(text)
-                found = cell and tables.number(cell, source.decimal_comma)
+                cell = cells.cell(text)
+                found = cell and cells.parse_number(cell, source.decimal_comma)
                 return text if cell is not None and found is None else found
 
             self.number = number

@@ -45,9 +45,10 @@ from typing import IO, Any, Self
 
 from edgeforest import files
 from edgeforest.host.names import MAX_TEXT, visible
+from edgeforest.host.words import count, reason
 from edgeforest.sources import MAX_COLUMNS, Source, SourceError
+from edgeforest.sources.cells import MISSING
 from edgeforest.sources.snapshot import Snapshot
-from edgeforest.sources.tables import MISSING, count, reason
 
 Progress = Callable[[int, int], object]
 
@@ -297,7 +298,7 @@ class Lines(Source):
             raise SourceError(f"{self.name} is cut short or damaged; copy it again") from None
         except UnicodeError:
             raise SourceError(
-                f"{self.name} is not {encoding} text; give its encoding, or save it as UTF-8"
+                f"{self.name} is not {encoding} text; use encoding=NAME, or save it as UTF-8"
             ) from None
         finally:
             if zipped:
@@ -552,7 +553,7 @@ class Lines(Source):
             try:
                 texts.append((row, str(record, encoding)))
             except UnicodeError:
-                why = f"is not {encoding} text (give its encoding if it has another)"
+                why = f"is not {encoding} text (use encoding=NAME if it has another)"
                 self.skip(row, self.line(row), why)
         return texts
 
@@ -645,7 +646,7 @@ class Lines(Source):
         if unclosed:
             raise SourceError(
                 f"the row at line {line} of {self.name} has a quote that is not closed within "
-                f"{size}; close it, or say that quotes mean nothing (quote=None)"
+                f"{size}; close it, or take quotes as part of a cell (quote=None)"
             )
         raise SourceError(
             f"line {line} of {self.name} is longer than {size}; give a file with a row a line"
@@ -928,7 +929,7 @@ class CSV(Lines):
         if header is None:
             header = self._is_header(rows[0], below)
         self._shift = int(header)
-        self._refuse_wide(len(rows[0]), "give its separator if it was guessed wrong")
+        self._refuse_wide(len(rows[0]), "use separator=C if it was guessed wrong")
         if not len(self):
             raise SourceError(f"{self.name} names columns but has no rows; add some")
         if header:

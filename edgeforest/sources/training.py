@@ -29,9 +29,9 @@ from edgeforest import engines as engine
 from edgeforest.core_pure import HUGE, LEVELS, Budget, Forest, Rng, Spent
 from edgeforest.engines import sampling
 from edgeforest.forests import merging as combine
+from edgeforest.host.words import count
 from edgeforest.sources import Source, SourceError, draw, open_source
 from edgeforest.sources.schema import LOOK, Schema, look
-from edgeforest.sources.tables import count
 
 ROWS = 131072  # rows of a tree whose depth does not say how many it can put to use
 BYTES = 100_000_000  # for the pool, where the budget does not say
@@ -215,8 +215,8 @@ class Streaming:
         room = self.budget.bytes
         if room is not None and source.room > room:
             raise ValueError(
-                f"{source.name} takes {source.room} bytes to read, the budget is {room}; give a "
-                f"budget of at least {2 * source.room} bytes, or write it in smaller row groups"
+                f"bytes must be at least {2 * source.room} to read {source.name}, got {room}; or "
+                "write it in smaller row groups"
             )
         if criterion == "mse":
             task = "regression"
@@ -229,6 +229,7 @@ class Streaming:
             task=task,
             most=512 if self.budget.seconds is not None and self.budget.seconds < 9 else LOOK,
         )
+        self.schema.refuse_class_weight(options.get("class_weight"))
         self.criterion = criterion or ("mse" if self.schema.regression else "gini")
         self._signature = self._sign(target, max_samples)
         self._size(max_samples)
@@ -290,8 +291,8 @@ class Streaming:
         rows = (given * 7 // 8 - fixed) // of_a_row  # the rest is for the trees
         if rows < 256:
             raise ValueError(
-                f"{given} bytes hold too few rows of {m} features; give a budget of at least "
-                f"{(fixed + 256 * of_a_row) * 8 // 7 + 1} bytes"
+                f"bytes must be at least {(fixed + 256 * of_a_row) * 8 // 7 + 1} to hold enough rows "
+                f"of {m} features, got {given}"
             )
         # If the time turns out to be short, some of the rows are copied.
         return rows if self.budget.seconds is None else max(256, rows // 2)
