@@ -41,7 +41,7 @@ def prepared(path, target, **options):
         y=list(labels),
         unlabelled=log.unlabelled,
         missing=schema.found.missing,
-        left_out=schema.found.left_out,
+        left_out=schema.left_out,
         categories={name: len(kinds) for name, kinds in schema.found.categories.items()},
     )
 

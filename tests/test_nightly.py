@@ -17,6 +17,7 @@ import pytest
 
 import edgeforest
 from edgeforest import Budget, RandomForestClassifier, cli, storage
+from edgeforest.cli import train
 from edgeforest.sources import SourceError, open_source
 from edgeforest.sources import training as streaming
 from edgeforest.sources.training import Streaming, begun, train_source
@@ -520,7 +521,7 @@ def test_the_command_line_goes_on_with_a_log_that_grew(log, tmp_path, capsys, mo
     assert len(edgeforest.load(out)) == 10
     assert cli.main([*command[:8], "--refresh"]) == 2
     assert (
-        "--refresh adds trees to a checkpoint that is done; give --resume"
+        "--refresh adds trees to a finished checkpoint; give --resume"
         in capsys.readouterr().err
     )
     other = tmp_path / "other.csv"

@@ -139,7 +139,7 @@ def test_a_forest_learns_from_the_hour_of_the_day(tmp_path):
     source = open_source(path, dates={"time.hour": "%d.%m.%Y %H:%M"}, max_bad=0)
     schema = look(source, "y", edgeforest.Rng(0))
     assert schema.names == ["time.hour"]
-    assert schema.found.left_out == [("time", "text, 900 distinct values")]
+    assert schema.left_out == [("time", "text, 900 distinct values")]
     forest = edgeforest.train(source, "y", n_trees=5)
     assert forest.predict([[12.5], [3.0], [23.0], [19.0]]) == ["day", "night", "night", "day"]
 

@@ -27,7 +27,7 @@ def print_schema(source: Source, schema: Schema, whole: bool) -> None:
         print_missing(found.missing, len(source) * len(schema.names))
     else:
         say("", f"found from {count(schema.looked, 'row')} drawn at random")
-    print_left_out(found.left_out, getattr(source, "unlabelled", 0))
+    print_left_out(schema.left_out, getattr(source, "unlabelled", 0))
     if not whole:
         say("target", f"{short(schema.target)}: {'numbers' if schema.regression else 'classes'}")
     elif schema.regression:

@@ -53,6 +53,11 @@ class Schema:
     # Labels of the values that were met (at -1), and categories by feature.
     _known: dict[int, dict[Any, Any]] = field(default_factory=dict, repr=False)
 
+    @property
+    def left_out(self) -> list[tuple[str, str]]:
+        """The columns that are not used, each with the reason."""
+        return self.found.left_out
+
     def columns(self, block: Sequence[Sequence[Any]]) -> tuple[list[Any], Any]:
         """Features by column and labels of rows as a source gives them; rows without one are left out."""
         labels, kept = self._labels(block[self._label])
