@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-KERNEL := setup.py edgeforest/engines/_kernel.c $(wildcard firmware/kernel/*.[ch])
+KERNEL := setup.py $(wildcard edgeforest/engines/*.[ch] firmware/kernel/*.[ch])
 
 .PHONY: help demo test lint runtimes bench wheel clean
 

@@ -8,13 +8,14 @@ import os
 import shutil
 import sys
 import sysconfig
+from glob import glob
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
 
-KERNEL = "firmware/kernel/"
+BINDING, KERNEL = "edgeforest/engines/", "firmware/kernel/"
 LEFT_OUT = (
     "edgeforest: the native engine was left out ({}), and everything else works, more slowly; "
     "for it, install a C compiler and Python's headers (on Debian: apt install gcc python3-dev) "
@@ -26,11 +27,8 @@ stable = sys.implementation.name == "cpython" and not sysconfig.get_config_var("
 
 kernel = Extension(
     "edgeforest.engines._kernel",
-    [
-        "edgeforest/engines/_kernel.c",
-        *(f"{KERNEL}{part}.c" for part in ("data", "race", "grow", "predict", "online")),
-    ],
-    depends=[KERNEL + "edgeforest.h", KERNEL + "internal.h"],
+    [*sorted(glob(BINDING + "*.c")), *sorted(glob(KERNEL + "*.c"))],
+    depends=[*sorted(glob(BINDING + "*.h")), *sorted(glob(KERNEL + "*.h"))],
     define_macros=[("_POSIX_C_SOURCE", "200809L")],
     py_limited_api=stable,
     optional=True,

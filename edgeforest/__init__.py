@@ -1,13 +1,17 @@
 """Random forests that train on the device, under a hard budget."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from edgeforest import engines as engine  # noqa: F401  a door: its name is singular here
-from edgeforest.core_pure import Budget, Forest, Rng, Spent, Training
-from edgeforest.engines import load, train, train_steps
+from edgeforest import engines
+from edgeforest.budget import Budget, Rng
+from edgeforest.core_pure import Training
+from edgeforest.engines import load, train_steps
+from edgeforest.forest import Forest, Spent
+from edgeforest.host.frames import is_frame
 
 if TYPE_CHECKING:
+    from edgeforest.engines import Name, Options
     from edgeforest.estimators import (
         ExtraTreesClassifier,
         ExtraTreesRegressor,
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from edgeforest.online import OnlineForest
     from edgeforest.sources import open_source
     from edgeforest.sources.training import train_source
+
+engine = engines  # its name in programs: `engine.name`, `engine.present()`
 
 __version__ = "0.1.0"
 __all__ = [
@@ -78,6 +84,29 @@ _LATER = {
     "sources": ("open_source",),
     "sources.training": ("train_source",),
 }
+
+
+def train(
+    X: Any,
+    y: Any,
+    *,
+    engine: "Name | None" = None,
+    n_jobs: int | None = None,
+    **options: "Unpack[Options]",
+) -> Forest:
+    """Train a forest to the end, or to the end of its budget: see `train_steps`.
+
+    X may also be a source, from `open_source`; y then names its target: see `train_source`.
+
+    >>> train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)]).predict([[1], [5]])
+    [False, True]
+    """
+    if hasattr(X, "names") and hasattr(X, "read") and not is_frame(X):  # a source
+        from edgeforest.sources.training import train_source
+
+        return train_source(X, y, engine=engine, n_jobs=n_jobs, **options)
+    return engines.train(X, y, engine=engine, n_jobs=n_jobs, **options)
+
 
 if not TYPE_CHECKING:  # which knows what there is without it
 

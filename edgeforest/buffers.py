@@ -29,10 +29,7 @@ Who may do what at the same time:
 
 from array import array
 
-try:
-    from edgeforest.core_pure import Rng
-except ImportError:  # a board, where the core is a file of its own
-    from core_pure import Rng
+from edgeforest.budget import Rng
 
 try:
     from threading import Lock

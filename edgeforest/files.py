@@ -40,11 +40,12 @@ def replacing(path, mode=None):
     return _OnABoard(str(path)) if disk is None else disk.replacing(path, mode)
 
 
-def write(path, pieces):
+def write(path, pieces, end=b""):
     """Write pieces of text or bytes to a file; the old one stays until the new one is complete."""
     with replacing(path) as stream:
         for piece in pieces:
             stream.write(piece.encode() if isinstance(piece, str) else piece)
+        stream.write(end)
 
 
 def rename(old, new):

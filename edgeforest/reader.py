@@ -1,12 +1,12 @@
 """Read a model file piece by piece, for boards that could not hold its text beside the forest.
 
-`core_pure.load` needs room for the text and for what it says at the same time, some four times the
+`loading.load` needs room for the text and for what it says at the same time, some four times the
 forest. `read_model` goes through the file three times: for its checksum, for the places of its
 parts, and to decode the arrays, each of which is made once, in its final size. What is no model
 is refused with the same sentences, before anything large is made. `read_checkpoint` also gives what
 a training that is not over has noted in the file; `storage` goes on from there.
 
-This file runs unchanged on CPython and MicroPython; on a board it lies beside `core_pure`.
+This file runs unchanged on CPython and MicroPython.
 
 >>> from edgeforest import train
 >>> forest = train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], n_trees=4)
@@ -21,40 +21,30 @@ import struct
 from array import array
 from binascii import a2b_base64
 
-try:
-    from edgeforest import core_pure as core
-except ImportError:  # a board, where the core is a file of its own
-    import core_pure as core
-
-try:
-    from edgeforest.engines import pick
-except ImportError:  # which has one engine
-
-    def pick():
-        return core
-
+from edgeforest.budget import tidy
+from edgeforest.forest import BOARD, HEADER, MASK, PIECE, Forest
+from edgeforest.loading import check_seal, check_version, check_whole, crc32, link, take_header
 
 ARRAYS = ("votes", "feature", "roots", "threshold", "leaf", "range")
-CHUNK = 16 * core.PIECE  # bytes that are read at once
+CHUNK = 16 * PIECE  # bytes that are read at once
 SEAL = 20  # bytes of the checksum at the end
 STATE = "training"  # the key of what a training has noted
-SMALL = [key for key, _ in core.HEADER] + ["spent", "wide", "bytes", STATE]  # keys
+SMALL = HEADER + ["spent", "wide", "bytes", STATE]  # keys
 
 
-def read_model(source, kind=None):
+def read_model(source):
     """Read a model from a path, or from an open file that can `seek` and reads bytes.
 
     A file that is not ours, of a newer version, cut short or altered is refused with a ValueError.
-    `kind` is the class of the forest, that of the fastest engine unless told.
 
     >>> read_model("nothing.json")
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'nothing.json'
     """
-    return _open(source, kind, False)[0]
+    return _open(source, False)[0]
 
 
-def read_checkpoint(source, kind=None):
+def read_checkpoint(source):
     """Read a model as `read_model` does, and the state of its training, None if that is over.
 
     >>> from edgeforest import storage, train
@@ -64,54 +54,42 @@ def read_checkpoint(source, kind=None):
     >>> len(forest), state
     (4, {'next': 4})
     """
-    return _open(source, kind, True)
+    return _open(source, True)
 
 
-def _open(source, kind, with_state):
-    kind = kind or pick().Forest
+def _open(source, with_state):
     if hasattr(source, "seek"):
-        return _read(source, kind, with_state)
+        return _read(source, with_state)
     if not isinstance(source, (str, bytes)) and not hasattr(source, "__fspath__"):
         raise TypeError(f"give a path or an open file, got {source!r}")
     with open(source, "rb") as stream:
-        return _read(stream, kind, with_state)
+        return _read(stream, with_state)
 
 
-def _read(stream, kind, with_state):
+def _read(stream, with_state):
     start, end = _extent(stream)
     stream.seek(start)
     head = stream.read(min(64, end - start))
-    if head[:22] != b'{"format":"edgeforest"' or head[22:23] != b",":
-        raise ValueError("this is not an EdgeForest model; give a file that Forest.save wrote")
-    version = head[33 : head.find(b",", 33)]
-    if version != b"%d" % core.VERSION:
-        raise ValueError(
-            f"model format {str(version[:9])[2:-1]} is not known to this release, which reads "
-            f"{core.VERSION}; install a newer edgeforest"
-        )
+    check_version(head)
     stream.seek(max(start, end - SEAL))
     seal = stream.read(SEAL)
-    if seal[:10] != b',"crc32":"' or seal[18:] != b'"}':
-        raise ValueError("the model is cut short; copy the file again")
     crc = 0
-    stream.seek(start)
-    for at in range(start, end - SEAL, CHUNK):
-        crc = core._crc32(stream.read(min(CHUNK, end - SEAL - at)), crc)
-    if seal[10:18] != b"%04x%04x" % (crc >> 16, crc & 65535):
-        raise ValueError("the model was altered: its checksum does not fit; copy the file again")
+    if end - start > SEAL:
+        stream.seek(start)
+        for at in range(start, end - SEAL, CHUNK):
+            crc = crc32(stream.read(min(CHUNK, end - SEAL - at)), crc)
+    check_seal(seal, crc)
     head = seal = None
     forest = None
     try:
         values = _parts(_Scan(stream, start, end), with_state)
         state = values.pop(STATE, None)
-        forest = _forest(stream, values, kind())
+        forest = _forest(stream, values, Forest())
     except MemoryError:
         raise
     except Exception:
         forest = None
-    if forest is None:
-        raise ValueError("the model is damaged inside; train or copy it again")
-    return forest, state
+    return check_whole(forest), state
 
 
 def _extent(stream):
@@ -175,7 +153,7 @@ class _Scan:
         start = self.place()
         self.pass_value()
         end = self.place()
-        core._tidy()
+        tidy()
         self.stream.seek(start)
         text = self.stream.read(end - start).strip()
         self.move(end)
@@ -231,7 +209,7 @@ class _Scan:
         self.i += 1
         if length % 4 or over > 2:
             raise ValueError
-        core._tidy()  # on a board, what stays has its place below what goes
+        tidy()  # on a board, what stays has its place below what goes
         return start, length, over
 
 
@@ -245,7 +223,7 @@ def _parts(scan, with_state):
             raise ValueError
         if key in ARRAYS:
             values[key] = scan.packed()
-        elif key == STATE and not with_state and core.PIECE < 99:
+        elif key == STATE and not with_state and BOARD:
             scan.pass_value()  # a board has no room for it
         else:
             value = scan.value()
@@ -263,12 +241,11 @@ def _forest(stream, values, forest):
     """The forest that the parts of a model make, None if they do not fit together."""
     # All that is small has its place before the first array, and all arrays before their first
     # number is read. So no garbage parts the room that is left.
-    core._with_header(forest, values)
-    ours = type(forest) is core.Forest
+    take_header(forest, values)
     if values["range"][1:] != (12, 1):  # letters of two numbers
         raise ValueError
     forest.low, forest.span = next(_numbers(stream, values["range"], "f"))
-    code = _code_of_cuts(stream, values["threshold"])
+    code = _code_of_cuts(stream, values["threshold"]) if BOARD else "h"
     codes = ("B" if values["bytes"] else "H", "H", "I")
     arrays = tuple(zip(ARRAYS, codes))  # noqa: B905  those that are kept as they are
     n = _count(values["feature"], "H")
@@ -277,8 +254,7 @@ def _forest(stream, values, forest):
     for name, kind in arrays:
         setattr(forest, name, _zeros("I" if kind == "I" else "H", _count(values[name], kind)))
     forest.threshold = _zeros("f", n)
-    if ours:
-        forest.cut = _zeros(code, n)
+    cut = _zeros(code, n) if BOARD else None
     for name, kind in arrays:
         into = getattr(forest, name)
         at = 0
@@ -291,20 +267,19 @@ def _forest(stream, values, forest):
         return None
     cuts = _each(stream, values["threshold"], "f")
     places = _each(stream, values["leaf"], wide) if values["leaf"][1] else iter(range(leaves))
-    if not core._grow(forest, cuts, places):
+    if not link(forest, cuts, places):
         return None
-    if ours:
-        for i, t in enumerate(forest.threshold):  # as `prepare` does, without a second copy
-            forest.cut[i] = math.floor(max(-core.MASK, min(core.MASK, t)))
-    else:
-        forest.prepare()  # again: what an engine derives from the arrays
+    forest.cut = cut
+    if cut is not None:
+        for i, t in enumerate(forest.threshold):  # as `round_down` does, without a second copy
+            cut[i] = math.floor(max(-MASK, min(MASK, t)))
     return forest
 
 
 def _code_of_cuts(stream, where):
     """As what `prepare` keeps the thresholds, rounded down."""
     for part in _numbers(stream, where, "f"):
-        core._tidy()  # or garbage that is still in sight would lie where the arrays should
+        tidy()  # or garbage that is still in sight would lie where the arrays should
         for t in part:
             if not -32768 <= t < 32768:
                 return "i"
@@ -325,7 +300,7 @@ def _numbers(stream, where, code):
     at, length, over = where
     size = struct.calcsize("<" + code)
     while length:
-        some = min(length, core.PIECE // 3 * 4 * size)
+        some = min(length, PIECE // 3 * 4 * size)
         stream.seek(at)  # another array may be read at the same time
         at += some
         length -= some
@@ -343,7 +318,7 @@ def _each(stream, where, code):
 
 def _zeros(code, n):
     """An array of so many numbers; zeros only where arrays can be multiplied."""
-    core._tidy()
+    tidy()
     try:
         return array(code, [0]) * n
     except TypeError:  # MicroPython does not; a range tells it how many will come

@@ -27,22 +27,23 @@ import os
 import struct
 from array import array
 
-try:
-    from edgeforest import core_pure as core
-    from edgeforest import files, reader
-except ImportError:  # a board, where each is a file of its own
-    import core_pure as core
-    import files
-    import reader
+from edgeforest import files
+from edgeforest.budget import Rng, millionths, tidy  # noqa: F401  Rng: for `draw`
+from edgeforest.forest import INF
+from edgeforest.loading import crc32, from_base64
+from edgeforest.reader import STATE, read_checkpoint
+from edgeforest.writer import hex_crc, sealed, to_base64
 
 try:
     from edgeforest.engines import read as train_steps  # all rows: resuming has to find the same
-except ImportError:
-    train_steps = core.train_steps
+    from edgeforest.engines import with_predictor
+except ImportError:  # a board
+    from edgeforest.core_pure import train_steps
 
-Forest = core.Forest
-Rng = core.Rng
-INF = core.INF
+    def with_predictor(forest):
+        return forest
+
+
 ROWS = ("rows", "X", "y")  # what a signature says of them
 
 BLOCK = 512  # bytes that are read at once, if a row is not longer: flash and cards give no less
@@ -207,19 +208,8 @@ def write(forest, path, state=None):
 
     `state` is what a training that is not over has to remember; `read` gives it back.
     """
-    files.write(path, _text(forest, state))
-
-
-def _text(forest, state):
-    crc = 0
-    tail = "" if state is None else f',"{reader.STATE}":{json.dumps(state)}'
-    for pieces in (forest._pieces(), (tail,)):
-        for piece in pieces:
-            core._tidy()
-            piece = piece.encode()
-            crc = core._crc32(piece, crc)
-            yield piece
-    yield f',"crc32":"{_hex(crc)}"}}\n'
+    tail = "" if state is None else f',"{STATE}":{json.dumps(state)}'
+    files.write(path, sealed(forest, tail), b"\n")
 
 
 def _exists(path):
@@ -230,7 +220,7 @@ def _exists(path):
         return False
 
 
-def read(path, kind=Forest):
+def read(path):
     """The model in a file and the state of its training, None if that is over.
 
     Both are None if there is no model yet. One that a board has completed, but could not give its
@@ -238,16 +228,20 @@ def read(path, kind=Forest):
     """
     path = str(path)
     if _exists(path):
-        return reader.read_checkpoint(path, kind)
+        return _with_predictor(read_checkpoint(path))
     part = path + ".part"
     if not _exists(part):
         return None, None
     try:
-        found = reader.read_checkpoint(part, kind)
+        found = _with_predictor(read_checkpoint(part))
     except ValueError:  # the very first one, cut short
         return None, None
     files.rename(part, path)
     return found
+
+
+def _with_predictor(found):
+    return with_predictor(found[0]), found[1]
 
 
 def load(path):
@@ -345,12 +339,10 @@ class Resumable:
         self.path = str(checkpoint)
         # First what takes most room to read, then what takes most room to keep.
         found, state = read(self.path) if resume else (None, None)
-        core._tidy()
+        tidy()
+        if "n_jobs" in options:
+            options["n_jobs"] = 1
         training = self.training = train_steps(X, y, **options)
-        self.planned = training.planned
-        self._budget = training.budget.copy()
-        self._read = training.budget.tick()  # seconds that reading took
-        self._next = 0  # tree to be grown: of those planned, some may get no share
         self._done = None
         self.note = ""
         self._same = _signature(training, y, options)
@@ -361,6 +353,11 @@ class Resumable:
     def __iter__(self):
         return self._steps
 
+    @property
+    def planned(self):
+        """How many trees there will be, if the budget is enough for all."""
+        return self.training.planned
+
     def forest(self):
         """The forest so far. The tree in hand is closed where it stands, and training is over."""
         if self._done is None:
@@ -368,27 +365,13 @@ class Resumable:
         return self._done
 
     def _run(self):
-        training, planned = self.training, self.planned
-        budget = training.budget
-        insertions, seconds = self._budget.insertions, self._budget.seconds
-        while self._next < planned:
-            # A tree at a time, as if it were all: with the share that the core would give it.
-            i = self._next
-            training.planned = 1
-            if insertions is not None:
-                budget.insertions = insertions * (i + 1) // planned - insertions * i // planned
-            if seconds is not None:
-                share = (seconds - self._read) * (i + 1) / planned
-                budget.seconds = budget.until = self._read + share
-            self._next += 1
-            if i and (budget.insertions == 0 or budget.late() or not training._has_room(3)):
-                continue
-            before = len(training.grown)
-            training._steps = training._run()
-            for _ in training:
-                if len(training.grown) > before and self._next < planned:
-                    self._write()
-                yield training
+        training = self.training
+        before = len(training.grown)
+        for _ in training if self._done is None else ():
+            if len(training.grown) > before and training.following < training.planned:
+                before = len(training.grown)
+                self._write()
+            yield training
         if self._done is None:
             # In one order: a dict of MicroPython has none.
             write(self.forest(), self.path, {"done": sorted(self._same.items())})
@@ -397,13 +380,12 @@ class Resumable:
         training = self.training
         state = {
             "signature": self._same,
-            "next": self._next,
-            "importance": core._pack(training.importance, "d"),
+            "next": training.following,
+            "importance": to_base64(training.importance, "d"),
             "milliseconds": int(training.budget.tick() * 1000),
         }
         grown = training.grown
-        total = sum(training.importance) or 1
-        grown.importances = [int(v / total * 1000000 + 0.5) for v in training.importance]
+        grown.importances = millionths(training.importance)
         write(grown, self.path, state)
 
     def _resume(self, found, state):
@@ -417,24 +399,18 @@ class Resumable:
             return
         refuse_other(self.path, before, self._same)
         if state is None or "done" in state:  # it was over
-            if self._budget.insertions is self._budget.seconds is self._budget.bytes is None:
+            budget = training.budget
+            if budget.insertions is budget.seconds is budget.bytes is None:
                 refuse_other(self.path, {"n_trees": len(found)}, {"n_trees": self.planned})
             check_state(self.path, found, grown, self.planned)
-            self._done = found if type(found) is type(grown) else read(self.path, type(grown))[0]
-            self._next = self.planned
+            self._done = found
             return
         importance, seconds = self._noted(found, state)
-        for name in ("roots", "feature", "threshold", "right", "votes"):
-            setattr(grown, name, getattr(found, name))
-        training._kept = len(grown.roots), len(grown.feature), len(grown.votes)  # native counts
-        training.importance = list(importance)
-        training.budget.spent = grown.spent = found.spent
-        found.spent.seconds = seconds
-        self._next = state["next"]
+        training.go_on(found, importance, state["next"], seconds)
 
     def _noted(self, found, state):
         """The importance and the seconds that a checkpoint has noted; refused if they cannot be."""
-        path, grown, share = self.path, self.training.grown, self._budget.insertions
+        path, grown, insertions = self.path, self.training.grown, self.training.budget.insertions
         following, ms = state.get("next"), state.get("milliseconds")
         for v in (following, ms):
             if type(v) is not int or not _is_amount(v):
@@ -442,14 +418,17 @@ class Resumable:
         if not 0 < following <= self.planned:
             refuse_damaged(path)
         try:
-            importance = core._unpack(state["importance"], "d")
+            importance = from_base64(state["importance"], "d")
         except (TypeError, ValueError, KeyError, AttributeError):
             importance = ()
         check_state(path, found, grown, following, importance, ms / 1000)
         labels = {"classes": grown.classes, "categories": grown.categories}
         refuse_other(path, {name: getattr(found, name) for name in labels}, labels)
         # Each tree has a share of the budget, and none of those before it was over.
-        if share is not None and found.spent.insertions > share * following // self.planned:
+        if (
+            insertions is not None
+            and found.spent.insertions > insertions * following // self.planned
+        ):
             refuse_damaged(path)
         return importance, ms / 1000
 
@@ -472,17 +451,21 @@ def _head(forest, votes=False):
 
 def _signature(training, y, options):
     """What else must be the same, as text: a board does not read every float as it was written."""
-    same = {"rows": str(training.n), "bytes": str(training.budget.bytes), "y": _hex(_sum(y, 0))}
+    same = {
+        "rows": str(training.data.n),
+        "bytes": str(training.budget.bytes),
+        "y": hex_crc(_sum(y, 0)),
+    }
     for name in options:
         if name == "sample_weight":
-            same[name] = _hex(_sum(training.weights or b"", 0))
+            same[name] = hex_crc(_sum(training.data.weights or b"", 0))
         elif name not in ("names", "budget", "engine", "n_jobs"):  # in the head, or of no effect
             same[name] = repr(options[name])
     crc = 0
-    for f in range(training.m):
-        core._tidy()
-        crc = _sum(training.column(f), crc)
-    same["X"] = _hex(crc)
+    for f in range(training.data.m):
+        tidy()
+        crc = _sum(training.data.column(f), crc)
+    same["X"] = hex_crc(crc)
     return same
 
 
@@ -493,12 +476,8 @@ def _sum(values, crc):
     elif hasattr(values, "tobytes"):
         values = values.tobytes()
     try:
-        return core._crc32(values, crc)
+        return crc32(values, crc)
     except TypeError:  # a list
         for v in values:
-            crc = core._crc32(repr(v).encode(), crc)
+            crc = crc32(repr(v).encode(), crc)
     return crc
-
-
-def _hex(crc):
-    return f"{crc >> 16:04x}{crc & 65535:04x}"

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from edgeforest.core_pure import Forest
+from edgeforest.forest import Forest
 
 from .packing import (
     Leaves,

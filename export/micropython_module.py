@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from edgeforest.core_pure import Forest
+from edgeforest.forest import Forest
 
 from .packing import (
     Leaves,

@@ -28,10 +28,11 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 import edgeforest
-from edgeforest import core_pure
 from edgeforest import engines as engine
-from edgeforest.core_pure import EQUAL, FEATURE, LEAF, MISSING_LEFT, Forest
-from edgeforest.forests.merging import SUM, keep
+from edgeforest.checks import one_of
+from edgeforest.forest import EQUAL, FEATURE, LEAF, MISSING_LEFT, SUM, Forest
+from edgeforest.forests.merging import keep
+from edgeforest.loading import load
 
 from .packing import as_forest
 
@@ -77,9 +78,8 @@ def to_onnx(
     >>> [i.name for i in to_onnx(forest, inputs="columns").graph.input]
     ['sky']
     """
-    checks: Any = core_pure  # whose stub has only what is public
-    checks._one_of("operator", operator, ("classic", "v5"))
-    checks._one_of("inputs", inputs, ("tensor", "columns"))
+    one_of("operator", operator, ("classic", "v5"))
+    one_of("inputs", inputs, ("tensor", "columns"))
     forest = tidy(forest)
     graph = _Graph()
     rows = _columns(graph, forest) if inputs == "columns" else _tensor(graph, forest)
@@ -138,7 +138,7 @@ def from_onnx(model: onnx.ModelProto | str | bytes | PathLike[str]) -> Forest:
         raise
     except Exception:
         raise ValueError("the model is damaged inside; export it again") from None
-    forest: Forest = core_pure.load(text, engine.pick().Forest)
+    forest = engine.with_predictor(load(text))
     if not _is_tidy(forest) or not _same(_tree_attributes(forest, operator), trees[0]):
         raise ValueError("the model was altered: its trees are not those of its metadata")
     return forest

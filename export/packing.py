@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from edgeforest.core_pure import EQUAL, FEATURE, LEAF, MISSING_LEFT, Forest
+from edgeforest.forest import EQUAL, FEATURE, LEAF, MISSING_LEFT, Forest
 
 from .scaling import RANGES, Rows, whole_cut
 

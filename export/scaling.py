@@ -12,8 +12,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
-from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, MASK, Forest
-from edgeforest.engines import rows_of
+from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, MASK, Forest
+from edgeforest.host.frames import rows_of
 from edgeforest.host.names import quoted
 
 Rows: TypeAlias = Literal["float32", "int16", "uint8"]

@@ -16,12 +16,11 @@ from array import array
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from edgeforest import core_pure
-from edgeforest.core_pure import EQUAL, FEATURE, HUGE, INF, LEAF, LEVELS, MISSING_LEFT, Forest
-from edgeforest.engines import rows_of
+from edgeforest.checks import between
+from edgeforest.forest import EQUAL, FEATURE, HUGE, INF, LEAF, LEVELS, MISSING_LEFT, Forest
 from edgeforest.forests.merging import _forest, like
+from edgeforest.host.frames import rows_of
 
-_checks: Any = core_pure  # whose stub has only what is public
 _Paths: TypeAlias = "dict[int, _Numbers | _Categories]"
 BOTH = 0  # sides that rows of a node can go to
 ONLY_LEFT = 1
@@ -82,7 +81,7 @@ def shrink(forest: Any, rows: Any = None, *, levels: int | None = None) -> tuple
     forest = _forest(forest, "forest")
     small = like(forest)
     if levels is not None:
-        small.scale = min(forest.scale, _checks._between("levels", levels, 1, LEVELS))
+        small.scale = min(forest.scale, between("levels", levels, 1, LEVELS))
     subtrees = _Subtrees(forest, small.scale)
     if len(forest.feature) > 65535:
         small.right = array("I")

@@ -28,8 +28,8 @@ from typing import TypeAlias
 from zlib import crc32
 
 from edgeforest import files
-from edgeforest.core_pure import Forest
 from edgeforest.engines import load
+from edgeforest.forest import Forest
 
 Source: TypeAlias = "str | bytes | bytearray | os.PathLike[str]"
 LEAST = 16  # bytes of a key: a shorter one can be guessed
@@ -101,9 +101,7 @@ def _verify(text: bytes, secret: bytes | None) -> None:
     body, sha256, mark = _parts(text)
     if secret is not None:
         if mark is None:
-            raise ValueError(
-                "the model has no signature; sign it first, or do not use it"
-            )
+            raise ValueError("the model has no signature; sign it first, or do not use it")
         if not hmac.compare_digest(mark, _mark(body, secret)):
             raise ValueError("the signature of the model does not fit the key; do not use it")
     if sha256 is None:

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from edgeforest import core_pure
 from edgeforest import engines as engine
-from edgeforest.core_pure import FEATURE, HUGE, LEAF, LEVELS, MASK, MISSING_LEFT, Forest
-from edgeforest.forests.merging import SUM
+from edgeforest.codes import plain
+from edgeforest.forest import FEATURE, HUGE, LEAF, LEVELS, MASK, MISSING_LEFT, SUM, Forest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +37,6 @@ KINDS = {
     "ExtraTreeClassifier": "extra-trees",
     "ExtraTreeRegressor": "extra-trees",
 }
-_checks: Any = core_pure  # whose stub has only what is public
 
 
 def from_sklearn(model: Any) -> Forest:
@@ -63,7 +61,7 @@ def from_sklearn(model: Any) -> Forest:
     """
     kind = _kind(model)
     trees = [one.tree_ for one in getattr(model, "estimators_", [model])]
-    forest: Forest = engine.pick().Forest()
+    forest = engine.with_predictor(Forest())
     _read_header(forest, model, kind)
     nodes = [_Nodes(tree) for tree in trees]
     limit = min(LEVELS, SUM // len(trees))
@@ -109,7 +107,7 @@ def _read_header(forest: Forest, model: Any, kind: str) -> None:
     forest.classes = None
     if classes is not None:
         forest.criterion = "gini" if model.criterion == "gini" else "entropy"
-        forest.classes = [_checks._plain(v, k, "classes_") for k, v in enumerate(classes)]
+        forest.classes = [plain(v, k, "classes_") for k, v in enumerate(classes)]
         if None in forest.classes:
             raise ValueError("one of the classes is missing; drop rows without a label, fit again")
     seed = model.random_state

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from edgeforest import cli
 from edgeforest.cli.commands import build_parser
 from edgeforest.sources import open_source
-from edgeforest.sources.memory import InMemory
 from edgeforest.sources.schema import look
+from edgeforest.sources.whole import Whole
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,7 +30,7 @@ def table(tmp_path, text, name="log.csv"):
 def prepared(path, target, **options):
     """A small file as the command line reads it: its schema, its rows and their targets."""
     with open_source(path) as source:
-        log = InMemory(source, target)
+        log = Whole(source, target)
         schema = look(log, target, None, **options)
     columns, labels = schema.columns(log.read(range(len(log))))
     return SimpleNamespace(

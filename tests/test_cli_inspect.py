@@ -7,7 +7,6 @@ from command_line import refused, table
 import edgeforest
 from edgeforest import cli
 from edgeforest.cli import screen
-from edgeforest.core_pure import LEAF
 
 
 def test_inspect_says_what_a_model_is(log, model, capsys):
@@ -33,7 +32,7 @@ def test_depth_is_the_longest_way_down(model):
     forest = edgeforest.load(str(model))
 
     def down(node):
-        if forest.feature[node] == LEAF:
+        if forest.split(node) is None:
             return 0
         return 1 + max(down(node + 1), down(forest.right[node]))
 

@@ -17,8 +17,7 @@ from test_sources_text import MALFORMED
 import edgeforest
 from edgeforest import cli
 from edgeforest.cli import logs as reading
-from edgeforest.sources import SourceError, open_source
-from edgeforest.sources.binary import pack
+from edgeforest.sources import SourceError, open_source, pack
 
 
 def test_standard_input_and_it_stays_open(monkeypatch, capsys, model, log):
@@ -115,7 +114,7 @@ def test_dates_in_a_format_of_their_own(tmp_path, capsys):
     path = table(tmp_path, "\n".join(["time;y", *lines, "never;on", "1.5.;off"]))
     command = ["train", path, "--target", "y", "--dates", "time,time.hour=%d.%m.%Y %H:%M"]
     assert "line 101 of" in refused(capsys, *command)
-    assert "has 'never' in column 'time', which is no date like %d." in refused(capsys, *command)
+    assert "has 'never' in column 'time', which is not a date like %d." in refused(capsys, *command)
     assert cli.main([*command, "--max-bad", "2"]) == 0
     text = capsys.readouterr().out
     assert "2 numbers: time, time.hour" in text
@@ -144,7 +143,7 @@ def test_options_say_how_a_file_is_read(tmp_path, capsys):
     assert "3 rows, 1 feature\n           1 number: 2023" in capsys.readouterr().out
     said = refused(capsys, "train", table(tmp_path, '{"a": 1}', "a.jsonl"), *command[2:])
     assert re.search(
-        r"^--header does not apply to .*a\.jsonl, which is read as JSONLines; leave it out$", said
+        r"^--header is not an option of JSONLines, which reads .*a\.jsonl; leave it out$", said
     )
 
 

@@ -189,7 +189,7 @@ def test_ctrl_c_keeps_the_forest_so_far(command, name, log, tmp_path, capsys, mo
 
 def test_ctrl_c_while_scoring_keeps_the_forest(log, tmp_path, capsys, monkeypatch):
     blocks = []
-    predict = engine.pick().Forest.predict
+    predict = edgeforest.Forest.predict
 
     def impatient(self, rows):
         blocks.append(len(rows))
@@ -198,7 +198,7 @@ def test_ctrl_c_while_scoring_keeps_the_forest(log, tmp_path, capsys, monkeypatc
         return predict(self, rows)
 
     monkeypatch.setattr(fitting, "BLOCK", 8)
-    monkeypatch.setattr(engine.pick().Forest, "predict", impatient)
+    monkeypatch.setattr(edgeforest.Forest, "predict", impatient)
     out = tmp_path / "model.json"
     arguments = ["train", str(log), "--target", "activity", "--budget", "5k", "--out", str(out)]
     assert cli.main(arguments) == 130

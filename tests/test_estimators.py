@@ -1,4 +1,4 @@
-"""Estimators keep scikit-learn's manners: its own checks, its tools, its users' scripts."""
+"""Estimators have scikit-learn's API: they pass its checks and work in its tools and scripts."""
 
 import copy
 import pickle
@@ -42,7 +42,7 @@ few_trees = pytest.mark.filterwarnings("ignore:Some inputs do not have OOB score
 
 WEIGHTS = (
     "a row's weight is its chance to be drawn: the random draws of a weighted row differ from those "
-    "of a row that stands there more than once, as in scikit-learn's own RandomForest"
+    "of a row that occurs more than once, as in scikit-learn's own RandomForest"
 )
 
 
@@ -58,12 +58,12 @@ with warnings.catch_warnings():  # on purpose, it does not inherit from BaseEsti
 
 
 @with_checks
-def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
+def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
 
 
 def test_what_is_expected_to_fail_fails_for_scikit_learn_too():
-    """Else it would be ours to mend."""
+    """Otherwise it would be ours to fix."""
     from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data
 
     for kind in (TheirClassifier, TheirRegressor):
@@ -71,8 +71,8 @@ def test_what_is_expected_to_fail_fails_for_scikit_learn_too():
             check_sample_weight_equivalence_on_dense_data(kind.__name__, kind(n_estimators=20))
 
 
-def test_a_weight_of_two_is_as_good_as_standing_there_twice(figure):
-    """What the equivalence of weights asks for, on average instead of bit by bit."""
+def test_a_weight_of_three_is_as_good_as_occurring_three_times(figure):
+    """The same that scikit-learn's check of weights asks for, but on average, not bit by bit."""
     X, y = load_iris(return_X_y=True)
     weight = np.where(y == 1, 3, 1)
     shares = []
@@ -150,7 +150,7 @@ def frame(n=1200, seed=0):
 
 
 def dummies(X):
-    """What scikit-learn's forests need of the same frame."""
+    """The same frame as scikit-learn's forests need it."""
     return pd.get_dummies(X, columns=["room", "day"], dummy_na=True)
 
 
@@ -187,7 +187,7 @@ IRIS = load_iris(return_X_y=True)
 DIABETES = load_diabetes(return_X_y=True)
 
 
-def test_pipeline_grid_search_and_cross_validation_take_them():
+def test_pipeline_grid_search_and_cross_validation_take_estimators():
     X, y = IRIS
     pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(10, random_state=0))
     grid = {
@@ -201,7 +201,7 @@ def test_pipeline_grid_search_and_cross_validation_take_them():
     assert cross_val_score(RandomForestRegressor(10), *DIABETES, cv=3).mean() > 0.25
 
 
-def test_calibration_and_permutation_importance_take_them():
+def test_calibration_and_permutation_importance_take_estimators():
     X, y = IRIS
     calibrated = CalibratedClassifierCV(ExtraTreesClassifier(10, random_state=0), cv=3)
     assert calibrated.fit(X, y).score(X, y) > 0.9
@@ -257,7 +257,7 @@ ROWS = [[float(i % 7), float(i % 5)] for i in range(140)]
     ids=["text", "bool", "int", "float", "unicode", "uint8"],
 )
 @on_every_engine
-def test_any_kind_of_label_comes_back_as_it_was(labels):
+def test_labels_of_any_kind_are_predicted_in_their_own_type(labels):
     y = [labels[int(row[0] > 3)] for row in ROWS]
     forest = RandomForestClassifier(5, random_state=0).fit(ROWS, y)
     assert forest.classes_.tolist() == list(labels)
@@ -302,7 +302,7 @@ def test_tables_of_every_kind_train_the_same_trees(table):
 
 
 @on_every_engine
-def test_missing_values_are_taken_in_every_guise():
+def test_missing_values_of_every_kind_are_taken():
     y = [row[0] > 3 for row in ROWS]
     holes = [[None if i % 9 == 0 else a, b] for i, (a, b) in enumerate(ROWS)]
     nan = [[np.nan if a is None else a, b] for a, b in holes]
@@ -319,7 +319,7 @@ def test_missing_values_are_taken_in_every_guise():
 
 
 @on_every_engine
-def test_categories_by_name_number_mark_or_type():
+def test_categories_by_name_number_boolean_or_type():
     X, _ = frame(300)
     y = (X.room == "attic") & (X.day != "sun")
     as_type = RandomForestClassifier(5, random_state=0, max_features=None).fit(X, y)
@@ -336,7 +336,7 @@ def test_categories_by_name_number_mark_or_type():
         ).fit(table, y)
         assert (other.predict_proba(table) == as_type.predict_proba(X)).all()
     strange = X.assign(room="garage", day=None)
-    assert as_type.predict_proba(strange).shape == (300, 2)  # unknown goes as missing goes
+    assert as_type.predict_proba(strange).shape == (300, 2)  # unknown categories are missing
     assert as_type.score(X, y) > 0.95
 
 
@@ -399,7 +399,7 @@ def test_a_failed_fit_leaves_the_forest_as_it_was():
 
 
 def leaf_by_hand(forest, row, tree):
-    """The leaf that a row reaches, and the nodes on its way: by the letter of the format."""
+    """The nodes from the root to the leaf that a row reaches, by the definition of the format."""
     node = forest.roots[tree]
     path = [node]
     while forest.feature[node] != edgeforest.core_pure.LEAF:
@@ -413,7 +413,7 @@ def leaf_by_hand(forest, row, tree):
 
 @on_every_engine
 @pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesRegressor])
-def test_leaves_and_paths_are_those_that_rows_take(kind):
+def test_leaves_and_paths_are_those_of_the_rows(kind):
     X, y = DIABETES if kind.regression else IRIS
     X = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
     forest = kind(4, max_depth=4, random_state=0).fit(X, y)
@@ -479,8 +479,8 @@ def test_predictions_are_those_of_the_exported_model():
     ],
     ids=range(7),
 )
-def test_out_of_bag_is_what_the_trees_say_that_did_not_draw_a_row(kind, options):
-    """The oracle: rows of the training itself, seen while it runs."""
+def test_out_of_bag_is_the_answer_of_the_trees_that_did_not_draw_a_row(kind, options):
+    """The oracle: the rows that the training itself draws, recorded while it runs."""
     X, y = DIABETES if kind.regression else IRIS
     drawn = []
 
@@ -522,7 +522,7 @@ def test_the_out_of_bag_score_is_that_of_scikit_learn(figure):
     assert mean >= -2 * error
 
 
-def test_the_out_of_bag_score_can_be_of_ones_own_making():
+def test_the_out_of_bag_score_may_be_a_function_of_the_user():
     X, y = IRIS
     seen = {}
 
@@ -552,7 +552,7 @@ def test_no_estimator_spends_more_than_its_budget(kind):
 
 
 @on_every_engine
-def test_the_callback_sees_how_it_goes_and_may_end_it():
+def test_the_callback_sees_the_progress_and_may_end_the_training():
     X, y = IRIS
     seen = []
 
@@ -571,7 +571,7 @@ def test_the_callback_sees_how_it_goes_and_may_end_it():
 
 @few_trees
 @on_every_engine
-def test_ctrl_c_keeps_the_trees_that_are_done():
+def test_ctrl_c_keeps_the_complete_trees():
     X, y = IRIS
 
     def interrupt(progress):
@@ -588,7 +588,7 @@ def test_ctrl_c_keeps_the_trees_that_are_done():
     def at_once(progress):
         raise KeyboardInterrupt
 
-    if forest.engine_ == "pure":  # the others' first step ends the first tree
+    if forest.engine_ == "pure":  # the first step of the others completes the first tree
         with pytest.raises(KeyboardInterrupt):
             RandomForestClassifier(30, callback=at_once).fit(X, y)
 
@@ -614,7 +614,7 @@ def test_verbose_shows_a_bar_of_tqdm_or_lines(capsys, monkeypatch):
 
 @on_every_engine
 @pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
-def test_training_stops_when_the_score_has_stopped_to_grow(kind, figure):
+def test_training_stops_when_the_score_has_stopped_growing(kind, figure):
     X, y = DIABETES if kind.regression else load_digits(return_X_y=True)
     X, y = X[:300], y[:300]
     scores = []
@@ -629,7 +629,7 @@ def test_training_stops_when_the_score_has_stopped_to_grow(kind, figure):
     trees = len(forest.estimators_)
     assert 9 <= trees < 120
     by_trees = {count: score for count, score in scores if score is not None}
-    same = kind(trees, oob_score=True, **options).fit(X, y)  # the score that it went by
+    same = kind(trees, oob_score=True, **options).fit(X, y)  # the score that decided
     assert same.forest_.feature == forest.forest_.feature
     before = [by_trees[t] for t in by_trees if t <= trees - 8]
     assert max(before) >= max(score for t, score in by_trees.items() if t > trees - 8)
@@ -658,7 +658,7 @@ def test_warm_start_grows_the_forest_that_all_trees_at_once_give(kind):
         assert getattr(steps.forest_, name) == getattr(whole.forest_, name), name
     assert len(first) == 3
     assert steps.oob_score_ == whole.oob_score_
-    # Parts are each made to sum to one, then averaged.
+    # The importances of each part are scaled to sum to one, then averaged.
     assert np.allclose(steps.feature_importances_, whole.feature_importances_, atol=0.01)
     with pytest.warns(UserWarning, match="without increasing"):
         steps.fit(X, y)
@@ -667,7 +667,7 @@ def test_warm_start_grows_the_forest_that_all_trees_at_once_give(kind):
 
 
 @on_every_engine
-def test_a_budget_is_of_all_trees_that_warm_starts_add():
+def test_a_budget_counts_all_trees_of_warm_starts():
     X, y = load_digits(return_X_y=True)
     forest = RandomForestClassifier(
         10, budget=100_000, max_depth=4, warm_start=True, random_state=0
@@ -727,7 +727,7 @@ except ImportError as error:
     ]
 
 
-def test_without_numpy_estimators_say_so_and_the_rest_works():
+def test_without_numpy_estimators_raise_a_clear_error_and_the_rest_works():
     code = """
 import sys
 sys.modules["numpy"] = None
@@ -770,13 +770,13 @@ def test_partial_fit_learns_what_fit_learns(kind, figure):
     assert bits.score(test_X, test_y) > whole - (0.2 if kind.regression else 0.06)
 
 
-def test_partial_fit_goes_on_from_fit_and_fit_begins_anew():
+def test_partial_fit_continues_from_fit_and_fit_starts_again():
     X, y = load_iris(return_X_y=True)
     forest = RandomForestClassifier(10, random_state=1).fit(X, y)
     before = forest.predict(X)
     forest.partial_fit(X[:3], y[:3])
     assert (forest.predict(X) == before).mean() > 0.98
-    for _ in range(40):  # the labels turn
+    for _ in range(40):  # the labels change
         forest.partial_fit(X, (y + 1) % 3)
     assert forest.score(X, (y + 1) % 3) > 0.9
     again = pickle.loads(pickle.dumps(forest))

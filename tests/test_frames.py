@@ -20,12 +20,12 @@ from edgeforest import (
     RandomForestClassifier,
     engine,
     open_source,
-    sampling,
     train,
     train_source,
 )
-from edgeforest.engines import is_frame, present
+from edgeforest.engines import present, sampling
 from edgeforest.export import rounded_rows, shrink
+from edgeforest.host.frames import is_frame
 
 pl = pytest.importorskip("polars", reason="polars is missing: pip install polars")
 
@@ -44,7 +44,7 @@ OPTIONS: dict[str, Any] = {"n_trees": 4, "seed": 3, "max_features": 3}
 
 
 class Speaks:
-    """What speaks one protocol and is of no library."""
+    """An object with one protocol that belongs to no library."""
 
     def __init__(self, table: pa.Table, protocol: str) -> None:
         self.columns = table.column_names
@@ -159,7 +159,7 @@ def test_a_budget_in_seconds_takes_frames_and_samples_of_them(make: Any, monkeyp
     assert forest.predict(make()) != from_lists().predict(make())
 
 
-def test_options_of_training_go_with_a_frame() -> None:
+def test_options_of_training_work_with_a_frame() -> None:
     frame = of_pandas()
     named = train(frame, LABELS, names=list("abcde"), categorical=["b"], **OPTIONS)
     assert named.names == list("abcde")
@@ -173,7 +173,7 @@ def test_options_of_training_go_with_a_frame() -> None:
         ({"by_column": True}, "by_column is for lists and buffers; a frame has columns"),
         ({"n_features": 5}, "n_features is for lists and buffers; a frame has columns"),
         ({"categorical": "room"}, r"categorical must be a list of columns, got 'room'; write"),
-        ({"categorical": ["door"]}, "categorical names 'door', which is no column of X"),
+        ({"categorical": ["door"]}, "categorical names 'door', which is not a column of X"),
     ):
         with pytest.raises((ValueError, TypeError), match=sentence):
             train(frame, LABELS, **wrong)
@@ -233,7 +233,7 @@ def test_times_are_seconds(name: str) -> None:
     [
         (
             pl.DataFrame({"a": [[1], [2]]}),
-            "column 'a' holds List.*, which is neither numbers, text",
+            "column 'a' holds List.*, which is neither numbers, text, booleans",
         ),
         (pa.table({"a": [b"1", b"2"]}), "column 'a' holds binary, which is neither numbers"),
         (pa.table({"a": [{"b": 1}] * 2}), "column 'a' holds struct.*, which is neither"),
@@ -262,7 +262,7 @@ def test_what_is_not_computed_yet_is_refused() -> None:
         train(Lazy(), [1])
 
 
-def test_without_numpy_or_pyarrow_a_sentence_says_what_is_missing(monkeypatch) -> None:
+def test_without_numpy_or_pyarrow_the_error_names_what_is_missing(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match="read by way of pyarrow, which is not installed"):
         train(speaks("__arrow_c_stream__"), LABELS)
@@ -279,9 +279,9 @@ def test_without_numpy_or_pyarrow_a_sentence_says_what_is_missing(monkeypatch) -
     assert said.stdout.count("frames are read by way of NumPy, which is not installed") == 2
 
 
-def test_nothing_is_imported_that_frames_come_from() -> None:
+def test_no_library_of_frames_is_imported() -> None:
     code = (
-        "import sys, edgeforest, edgeforest.host.inputs, edgeforest.sources, edgeforest.estimators\n"
+        "import sys, edgeforest, edgeforest.host.arrays, edgeforest.sources, edgeforest.estimators\n"
         "print([name for name in ('pandas', 'polars', 'pyarrow') if name in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -368,7 +368,7 @@ def test_columns_that_are_missing_or_too_many_are_named() -> None:
     ],
     ids=["missing", "reversed", "first", "renamed", "extra"],
 )
-def test_estimators_say_that_names_do_not_match(change: Any) -> None:
+def test_estimators_refuse_names_that_do_not_match(change: Any) -> None:
     X = of_pandas()
     model = RandomForestClassifier(3, random_state=0).fit(X, LABELS)
     online = RandomForestClassifier(3, random_state=0).partial_fit(X, LABELS)
@@ -397,7 +397,7 @@ def test_estimators_take_every_frame(make: Any) -> None:
     assert model.forest_.predict(make()) == model.predict(make()).tolist()
 
 
-def test_missing_labels_of_a_frame_are_a_sentence_for_estimators() -> None:
+def test_estimators_refuse_missing_labels_of_a_frame() -> None:
     X = [[i] for i in range(6)]
     for y in (
         pd.Series([0, 1, None, 0, 1, 0], dtype="Int64"),

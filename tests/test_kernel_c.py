@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from runtimes import ROOT, needs
 
-KERNEL = ROOT / "firmware" / "kernel"
+BINDING, KERNEL = ROOT / "edgeforest" / "engines", ROOT / "firmware" / "kernel"
 GCC = shutil.which("gcc")
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
@@ -68,12 +68,10 @@ def test_the_kernel_compiles_without_a_warning(options, tmp_path):
 @needs_gcc
 def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
     package = tmp_path / "edgeforest"
-    package.mkdir()
-    for source in (ROOT / "edgeforest").glob("*.py"):
-        if source.name != "core_numpy.py":  # the kernel beside the specification is enough
-            shutil.copy(source, package)
-    for folder in ("export", "edgeforest/sources"):
-        shutil.copytree(ROOT / folder, package / Path(folder).name)
+    # Without core_numpy.py: the kernel beside the specification is enough.
+    unwanted = shutil.ignore_patterns("core_numpy.py", "*.so", "__pycache__")
+    shutil.copytree(ROOT / "edgeforest", package, ignore=unwanted)
+    shutil.copytree(ROOT / "export", package / "export", ignore=unwanted)
     shutil.copy(ROOT / "conftest.py", tmp_path)
     tests = tmp_path / "tests"
     tests.mkdir()
@@ -85,10 +83,9 @@ def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
         *[option for option in COMMON if option != "-Wpedantic"],  # Python's headers
         *("-DPy_LIMITED_API=0x030B0000", "-D_POSIX_C_SOURCE=200809L", "-fPIC", "-shared"),
         f"-I{sysconfig.get_path('include')}",
-        f"-I{KERNEL}",
-        ROOT / "edgeforest" / "_kernel.c",
+        *sorted(BINDING.glob("*.c")),
         *sorted(KERNEL.glob("*.c")),
-        *("-lm", "-o", package / "_kernel.abi3.so"),
+        *("-lm", "-o", package / "engines" / "_kernel.abi3.so"),
     )
     environment = {
         **os.environ,

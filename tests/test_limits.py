@@ -14,7 +14,8 @@ import edgeforest
 from edgeforest import cli
 from edgeforest.cli import arguments
 from edgeforest.host import names
-from edgeforest.sources import MAX_COLUMNS, SourceError, open_source, schema, text
+from edgeforest.sources import MAX_COLUMNS, SourceError, lines, open_source, schema
+from edgeforest.sources.columns import distinct_names
 from edgeforest.sources.schema import MAX_FEATURES, look
 
 ENGINES = edgeforest.engine.present()
@@ -75,10 +76,10 @@ def test_many_categorical_features_are_found_by_name_in_one_pass(engine):
 
 
 def test_names_that_come_again_are_numbered_in_one_pass():
-    many = text._distinct(["a"] * 3000)
+    many = distinct_names(["a"] * 3000)
     assert many[:3] == ["a", "a.2", "a.3"]
     assert many[-1] == "a.3000"
-    assert len(text._distinct(["a"] * MAX_COLUMNS)) == MAX_COLUMNS  # for ever, if it is quadratic
+    assert len(distinct_names(["a"] * MAX_COLUMNS)) == MAX_COLUMNS  # for ever, if it is quadratic
 
 
 def test_more_columns_than_a_forest_has_features_are_refused_before_rows_are_read(tmp_path):
@@ -102,11 +103,11 @@ def test_more_columns_than_a_forest_has_features_are_refused_before_rows_are_rea
 )
 def test_columns_without_end_are_refused(tmp_path, monkeypatch, name, line):
     """In one line, or some more in each of many."""
-    monkeypatch.setattr(text, "MAX_COLUMNS", 1000)
-    for lines, each in ((2, 1001), (40, 30)):
+    monkeypatch.setattr(lines, "MAX_COLUMNS", 1000)
+    for n, each in ((2, 1001), (40, 30)):
         if name == "log.csv" and each < 1000:
             continue
-        path = put(tmp_path, "\n".join(line(i, each) for i in range(lines)), name)
+        path = put(tmp_path, "\n".join(line(i, each) for i in range(n)), name)
         assert "more than 1,000 columns" in refused(lambda p=path: open_source(p), SourceError)
 
 

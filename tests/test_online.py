@@ -394,8 +394,9 @@ def test_numpy_rows_are_the_same_as_lists():
 
 
 def test_the_kernel_has_the_same_constants():
-    text = Path(core_pure.__file__).parents[1].joinpath("firmware/kernel/online.c").read_text()
-    defined = dict(line.split()[1:3] for line in text.splitlines() if line.startswith("#define "))
+    text = Path(core_pure.__file__).parents[1].joinpath("firmware/kernel/online.h").read_text()
+    lines = [line.split() for line in text.splitlines() if line.startswith("#define ")]
+    defined = {words[1]: words[2] for words in lines if len(words) > 2}
     for name in [
         "START",
         "STEP",

@@ -316,6 +316,7 @@ def test_the_source_archive_builds_the_native_engine(sources, compiler, tmp_path
     with tarfile.open(archive) as files:
         held = {name.partition("/")[2] for name in files.getnames()}
     assert held >= {"firmware/kernel/internal.h", "tests/test_packaging.py", "Makefile"}
+    assert held >= {"edgeforest/engines/_kernel.h", "edgeforest/engines/_kernel_check.c"}
     assert not [name for name in held if name.endswith(".so")]
     wheel, output = build(archive)
     assert "left out" not in output
@@ -334,9 +335,8 @@ def test_an_editable_install_compiles_in_place(sources, compiler, tmp_path):
     done = run(sys.executable, "-c", make, tmp_path, cwd=tree, CC="false")
     assert done.returncode == 0, done.stdout
     assert LEFT_OUT.partition("(")[0] in done.stdout
-    assert list(tree.glob("edgeforest/engines/_kernel*")) == [
-        tree / "edgeforest" / "engines" / "_kernel.c"
-    ]
+    left = {path.suffix for path in tree.glob("edgeforest/engines/_kernel*")}
+    assert left == {".c", ".h"}, "the engine that was built before is removed"
     assert tiny(place, tree)[0] == "pure"
 
 
@@ -401,6 +401,10 @@ SO = "edgeforest/engines/_kernel.abi3.so"
         (
             {"add": ["edgeforest/engines/_kernel.c"]},
             "edgeforest/engines/_kernel.c does not belong in it",
+        ),
+        (
+            {"add": ["edgeforest/engines/_kernel.h"]},
+            "edgeforest/engines/_kernel.h does not belong in it",
         ),
         ({"add": ["tests/test_race.py"]}, "tests/test_race.py does not belong in it"),
         ({"leave_out": ["edgeforest/py.typed"]}, "edgeforest/py.typed is missing"),

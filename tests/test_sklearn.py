@@ -30,7 +30,7 @@ PEERS = {
     ids=["digits", "wine", "breast-cancer", "diabetes"],
 )
 def test_no_worse_than_scikit_learn(load, seeds, kind, figure):
-    """On the fastest engine: the others grow the same forests, and take their time."""
+    """On the fastest engine only: the others grow the same forests, but slowly."""
     X, y = load(return_X_y=True)
     regression = load is load_diabetes
     options = {"criterion": "mse", "max_features": 1.0} if regression else {}
@@ -60,7 +60,7 @@ def test_no_worse_than_scikit_learn(load, seeds, kind, figure):
 @pytest.mark.parametrize("criterion", ["gini", "entropy", "mse"])
 @pytest.mark.parametrize("kind", ["random-forest", "extra-trees", "random-patches"])
 def test_every_combination_learns(kind, splitter, criterion):
-    """A problem with a known answer: each way of training comes near it."""
+    """Every combination of options comes close on a problem with a known answer."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(2500, 6))
     X[rng.uniform(size=X.shape) < 0.03] = np.nan
@@ -89,8 +89,8 @@ def test_every_combination_learns(kind, splitter, criterion):
 
 @on_every_engine
 @pytest.mark.parametrize("bootstrap", [True, False])
-def test_weights_count_as_often_as_they_say(bootstrap):
-    """Rows of weight three against rows of weight one, told apart by nothing: 3 to 1 in the votes."""
+def test_weights_are_the_ratio_of_votes(bootstrap):
+    """Rows of weight three and of weight one, otherwise equal: the votes are 3 to 1."""
     rows = [[0.0]] * 4000
     labels = [i % 2 for i in range(4000)]
     forest = train(
@@ -114,7 +114,7 @@ def test_class_weight_balanced_makes_classes_equal():
 
 
 @on_every_engine
-def test_rows_of_weight_zero_are_never_seen():
+def test_rows_of_weight_zero_are_never_drawn():
     rows = [[float(i % 2)] for i in range(400)]
     labels = [i % 2 for i in range(400)]
     forest = train(rows, labels, sample_weight=[float(1 - label) for label in labels])
@@ -150,7 +150,7 @@ def leaves(forest, t):
 
 
 def rows_in_leaves(forest, t, forest_rows):
-    """How many rows end in each leaf of one tree, by a walk of our own."""
+    """The number of rows in each leaf of one tree, counted without the package's code."""
     counts = {}
     for row in forest_rows:
         node = forest.roots[t]

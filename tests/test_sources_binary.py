@@ -25,9 +25,22 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from edgeforest.core_pure import Rng
-from edgeforest.sources import Source, SourceError, Table
-from edgeforest.sources import binary as binary_module
-from edgeforest.sources.binary import Joined, Npy, Packed, Parquet, SQLite, Stream, pack
+from edgeforest.sources import (
+    Joined,
+    NpyFile,
+    Packed,
+    Parquet,
+    Source,
+    SourceError,
+    SQLite,
+    Stream,
+    Table,
+    npy,
+    pack,
+    packing,
+    parquet,
+    stream,
+)
 
 HERE = settings(
     max_examples=60,
@@ -59,7 +72,7 @@ def sentence(error: pytest.ExceptionInfo[SourceError]) -> str:
     return text
 
 
-# ---- Npy, against np.load
+# ---- NpyFile, against np.load
 
 KINDS = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1"]
 dtypes = st.builds(lambda order, kind: np.dtype(order + kind), st.sampled_from("<>"), st.sampled_from(KINDS))  # fmt: skip
@@ -79,7 +92,7 @@ def test_tables_of_every_kind(tmp_path: Path, data: st.DataObject) -> None:
         warnings.simplefilter("ignore")
         np.lib.format.write_array(file, values, version=version)
     expected = np.load(path)
-    source = Npy(path)
+    source = NpyFile(path)
     assert (len(source), source.names) == (shape[0], [f"x{f}" for f in range(shape[1])])
     same(source.read(range(shape[0])), expected.T)
     rows = some_rows(shape[0], data.draw)
@@ -115,7 +128,7 @@ def test_records_of_every_kind(tmp_path: Path, data: st.DataObject) -> None:
         warnings.simplefilter("ignore")
         np.save(path, values)
     expected = np.load(path)
-    source = Npy(path)
+    source = NpyFile(path)
     assert source.names == names
     for rows in (list(range(n)), some_rows(n, data.draw)):
         columns = [expected[name][rows] for name in names]
@@ -131,10 +144,10 @@ def test_records_of_every_kind(tmp_path: Path, data: st.DataObject) -> None:
 def test_neighbours_gaps_and_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Any, block: int
 ) -> None:
-    monkeypatch.setattr(binary_module, "BLOCK", block)
+    monkeypatch.setattr(npy, "BLOCK", block)
     values = np.random.default_rng(1).normal(size=(20_000, 3)).astype("f4", order=order)
     np.save(tmp_path / "a.npy", values)
-    source = Npy(tmp_path / "a.npy")
+    source = NpyFile(tmp_path / "a.npy")
     draw = random.Random(5)
     for count in (1, 2, 30, 3000, 19_999):
         rows = sorted(draw.sample(range(20_000), count))
@@ -151,15 +164,15 @@ def test_neighbours_gaps_and_blocks(
 
 def test_few_reads_for_rows_that_are_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "a.npy", np.zeros((50_000, 4)))
-    source = Npy(tmp_path / "a.npy")
+    source = NpyFile(tmp_path / "a.npy")
     reads: list[int] = []
-    real = binary_module._pread
+    real = npy.read_at
 
     def counted(file: Any, at: int, count: int) -> bytes:
         reads.append(count)
         return real(file, at, count)
 
-    monkeypatch.setattr(binary_module, "_pread", counted)
+    monkeypatch.setattr(npy, "read_at", counted)
     for rows, count in (
         (range(1000), 1),
         ([0, 1, 2, 3, 40_000, 40_001], 2),
@@ -174,27 +187,27 @@ def test_few_reads_for_rows_that_are_close(tmp_path: Path, monkeypatch: pytest.M
 def test_names_and_rows_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     np.save(path, np.zeros((5, 2)))
-    assert Npy(path, names=["a", "b"]).names == ["a", "b"]
+    assert NpyFile(path, names=["a", "b"]).names == ["a", "b"]
     with pytest.raises(SourceError, match=r"a.npy has 2 columns, but 3 names are given"):
-        Npy(path, names=["a", "b", "c"])
+        NpyFile(path, names=["a", "b", "c"])
     for rows, words in (
-        ([5], "has rows 0 to 4, got row 5"),
-        ([-1, 2], "has rows 0 to 4, got row -1"),
+        ([5], "has no row 5; it has 5 rows"),
+        ([-1, 2], "has no row -1; it has 5 rows"),
         ([2, 1], "ascending"),
         ([1, 1], "ascending"),
         (range(3, 0, -1), "ascending"),
     ):
         with pytest.raises(SourceError, match=words) as error:
-            Npy(path).read(rows)
+            NpyFile(path).read(rows)
         sentence(error)
 
 
 def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
 
-    def fresh() -> Npy:
+    def fresh() -> NpyFile:
         np.save(path, np.arange(2000.0).reshape(1000, 2))
-        source = Npy(path)
+        source = NpyFile(path)
         source.read([3])
         source.check()
         return source
@@ -227,8 +240,8 @@ def test_a_file_that_shrinks_while_it_is_read(
 ) -> None:
     path = tmp_path / "a.npy"
     np.save(path, np.zeros((1000, 2)))
-    source = Npy(path)
-    monkeypatch.setattr(Npy, "check", lambda self: None)  # it happens just after
+    source = NpyFile(path)
+    monkeypatch.setattr(NpyFile, "check", lambda self: None)  # it happens just after
     os.truncate(path, 5000)
     with pytest.raises(SourceError, match=r"a\.npy is cut short; copy it again"):
         source.read(range(1000))
@@ -259,7 +272,7 @@ REFUSED = {
     "complex": (saved(np.zeros((3, 2), "c8")), "holds values of kind '<c8'"),
     "dates": (saved(np.zeros((3, 2), "M8[s]")), r"holds values of kind '<M8\[s\]'"),
     "long doubles": (saved(np.zeros((3, 2), "g")), "holds values of kind"),
-    "one dimension": (saved(np.zeros(3)), "it has 1 dimension, needed are 2"),
+    "one dimension": (saved(np.zeros(3)), "it has 1 dimension, expected 2"),
     "three dimensions": (saved(np.zeros((3, 2, 1))), "it has 3 dimensions"),
     "records in two": (saved(np.zeros((3, 2), [("a", "f4")])), "must be in one dimension"),
     "arrays in records": (saved(np.zeros(3, [("a", "f4", (2,))])), "more than one value"),
@@ -271,10 +284,10 @@ REFUSED = {
     "cut before the header": (b"\x93NUMPY\x02\x00\x01\x00", "cut short"),
     "huge shape": (about("'<f8'", "(10**9, 2)"), "damaged"),
     "large shape": (about("'<f8'", "(99999999999999999999999, 2)"), "cut short"),
-    "many columns": (about("'<f8'", "(1, 99999999999)"), "columns, allowed are"),
-    "negative shape": (about("'<f8'", "(-3, 2)"), "no sound shape"),
-    "truth as shape": (about("'<f8'", "(True, 2)"), "no sound shape"),
-    "list as shape": (about("'<f8'", "[3, 2]"), "no sound shape"),
+    "many columns": (about("'<f8'", "(1, 99999999999)"), "columns, at most 1048576 are allowed"),
+    "negative shape": (about("'<f8'", "(-3, 2)"), "no valid shape"),
+    "truth as shape": (about("'<f8'", "(True, 2)"), "no valid shape"),
+    "list as shape": (about("'<f8'", "[3, 2]"), "no valid shape"),
     "no order": (about("'<f8'", order="2"), "in which order"),
     "code": (about("__import__('os').system('touch executed')"), "damaged"),
     "a number": (made("7"), "damaged"),
@@ -285,7 +298,7 @@ REFUSED = {
     "deep minus": (made("-" * 60_000 + "1"), "damaged"),
     "deep plus": (made("1" + "+1" * 30_000), "damaged"),
     "long header": (made("7" * (1 << 21), version=2), "its header has 2097152 bytes"),
-    "fields": (about("[('a', '<f4'), 7]", "(3,)"), "no sound list of fields"),
+    "fields": (about("[('a', '<f4'), 7]", "(3,)"), "no valid list of fields"),
     "no name": (about("[(7, '<f4')]", "(3,)"), "has no name"),
     "a name twice": (about("[('a', '<f4'), ('a', '<f4')]", "(3,)"), "more than one field 'a'"),
     "no fields": (about("[]", "(3,)"), "is empty"),
@@ -301,7 +314,7 @@ def test_a_file_that_is_refused_says_why(
     path = tmp_path / "a.npy"
     path.write_bytes(content)
     with pytest.raises(SourceError, match=words) as error:
-        Npy(path)
+        NpyFile(path)
     assert str(path) in sentence(error)
     assert os.listdir(tmp_path) == ["a.npy"]
 
@@ -309,13 +322,13 @@ def test_a_file_that_is_refused_says_why(
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")  # opening it would wait for ever
     for path, words in (
-        (tmp_path, "no plain file"),
-        (tmp_path / "pipe", "no plain file"),
+        (tmp_path, "it is a folder"),
+        (tmp_path / "pipe", "it is not an ordinary file"),
         (tmp_path / "none", "no such file"),
         ("a\0b", "null"),
     ):
         with pytest.raises(SourceError, match=f"cannot read .*{words}") as error:
-            Npy(path)
+            NpyFile(path)
         sentence(error)
 
 
@@ -344,7 +357,7 @@ def test_thousands_of_damaged_files(tmp_path: Path) -> None:
                 del content[at : at + draw.randint(1, 9)]
         path.write_bytes(content)
         try:
-            source = Npy(path)
+            source = NpyFile(path)
             source.max_bad = 99
             columns = source.read(range(len(source)))
             assert {len(column) for column in columns} == {len(source) - source.bad}
@@ -359,21 +372,21 @@ def test_text_that_is_none_is_a_bad_row(tmp_path: Path) -> None:
     values["n"] = range(5)
     values["text"] = [b"a", b"\xff", b"b", b"\xfe", b""]
     np.save(tmp_path / "a.npy", values)
-    source = Npy(tmp_path / "a.npy")
-    with pytest.raises(SourceError, match=r"row 1 of .* holds bytes that are no text; fix it"):
+    source = NpyFile(tmp_path / "a.npy")
+    with pytest.raises(SourceError, match=r"row 1 of .* holds bytes that are not text; fix it"):
         source.read(range(5))
-    source = Npy(tmp_path / "a.npy")
+    source = NpyFile(tmp_path / "a.npy")
     source.max_bad = 2
     assert source.read(range(5)) == [array("i", [0, 2, 4]), ["a", "b", ""]]
-    assert (source.bad, source.complaints[0]) == (2, ("row 1", "holds bytes that are no text"))
+    assert (source.bad, source.complaints[0]) == (2, ("row 1", "holds bytes that are not text"))
 
 
 LOW = """
 import resource, sys
 from array import array
 from edgeforest.core_pure import Rng
-from edgeforest.sources.binary import Npy
-source = Npy(sys.argv[1])
+from edgeforest.sources import NpyFile
+source = NpyFile(sys.argv[1])
 rng = Rng(1)
 source.read([0])
 def size():
@@ -706,7 +719,7 @@ def test_a_large_group_of_parquet_is_read_in_batches(
     texts = [None if i % 7 == 0 else f"t{i % 50}" for i in range(n)]
     table = pa.table({"x": numbers, "t": texts})
     pytest.importorskip("pyarrow.parquet").write_table(table, path)  # one group
-    monkeypatch.setattr(binary_module, "_BATCH", 10_000)
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 10_000)
     source = Parquet(path)
     assert source.room > 20_000
     draw = random.Random(1)
@@ -775,7 +788,7 @@ def test_joined_keeps_arrays_where_it_can(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.ones((5, 1), "f4"))
     np.save(tmp_path / "b.npy", np.zeros((5, 1), "f4"))
     np.save(tmp_path / "c.npy", np.zeros((5, 1), "i2"))
-    a, b, c = (Npy(tmp_path / f"{name}.npy") for name in "abc")
+    a, b, c = (NpyFile(tmp_path / f"{name}.npy") for name in "abc")
     first = a.read([0])
     joined = Joined([a, b, c])
     assert joined.read([4, 5]) == [array("f", [1, 0])]
@@ -868,7 +881,7 @@ def test_a_stream_of_lists_or_dicts() -> None:
     assert Stream(iter([[1]]), 1, names=["n"]).names == ["n"]
     for rows, words in (
         ([], "the stream is empty"),
-        ([[1, 2], [3]], "row 1 of the stream has 1 value, needed are 2"),
+        ([[1, 2], [3]], "row 1 of the stream has 1 value, expected 2"),
         ([[1], 7], "row 1 of the stream must be a list or a dict, got 7"),
         (["text"], "row 0 of the stream must be a list or a dict, got 'text'"),
         ([{"x": 1}, {"y": 1}], "row 1 of the stream has no column 'x'"),
@@ -883,7 +896,7 @@ def test_a_stream_of_lists_or_dicts() -> None:
 def test_more_rows_than_the_generator_counts() -> None:
     rng = Rng(1)
     n = 3 << 40
-    values = [binary_module._below(rng, n) for _ in range(4000)]
+    values = [stream.below(rng, n) for _ in range(4000)]
     thirds = Counter(v // (1 << 40) for v in values)
     assert set(thirds) == {0, 1, 2}
     assert sum((thirds[k] - 4000 / 3) ** 2 / (4000 / 3) for k in range(3)) < 14
@@ -976,12 +989,12 @@ def test_what_fails_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(KeyboardInterrupt):
         pack(Table([[1]]), path, progress=stop)
-    monkeypatch.setattr(binary_module, "MAX_TEXTS", 3)
+    monkeypatch.setattr(packing, "MAX_TEXTS", 3)
     with pytest.raises(SourceError, match=r"'x0' of .* more than 3 different texts; leave it out"):
         pack(Table([[v] for v in "abcd"]), path)
     odd: list[Any] = [b"x", [1], {}, 1j, 10**400]
     for value in odd:
-        with pytest.raises(SourceError, match=r"'x0' of .* neither number nor text") as error:
+        with pytest.raises(SourceError, match=r"'x0' of .* neither a number nor text") as error:
             pack(Table([[value]]), path)
         sentence(error)
     assert os.listdir(tmp_path) == []

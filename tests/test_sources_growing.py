@@ -10,10 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from edgeforest.sources import SourceError, Table, open_source
-from edgeforest.sources.binary import Stream, pack
-from edgeforest.sources.text import CSV, Lines
-from edgeforest.sources.views import First, Rest
+from edgeforest.sources import CSV, Lines, Rest, SourceError, Stream, Table, open_source, pack
+from edgeforest.sources.base import First
+from edgeforest.sources.line_index import LineIndex
 
 ROWS = 900
 
@@ -148,7 +147,7 @@ def test_a_log_that_is_replaced_or_cut_short(log, tmp_path):
 
 def test_a_log_that_grows_while_it_is_indexed(tmp_path, monkeypatch):
     monkeypatch.setattr(Lines, "keep_from", 0)
-    monkeypatch.setattr("edgeforest.sources.text._BLOCK", 4096)
+    monkeypatch.setattr("edgeforest.sources.line_index.BLOCK", 4096)
     path = tmp_path / "log.csv"
     KINDS["log.csv"](path, range(2000))
     late = iter(range(2000, 9000))
@@ -206,14 +205,14 @@ def test_a_quote_that_takes_in_many_lines_is_not_half_a_line(tmp_path):
 def test_the_index_of_a_log_that_grew_is_continued(name, tmp_path, monkeypatch):
     monkeypatch.setattr(Lines, "keep_from", 0)
     path = tmp_path / name
-    note = Lines._note
+    note = LineIndex._note
     read = []
 
     def counted(self, base, block, masked, cut, *rest):
         read.append(cut)
         return note(self, base, block, masked, cut, *rest)
 
-    monkeypatch.setattr(Lines, "_note", counted)
+    monkeypatch.setattr(LineIndex, "_note", counted)
     for begin in range(0, 40_000, 4000):
         KINDS[name](path, range(begin, begin + 4000))
         read.clear()
@@ -222,7 +221,7 @@ def test_the_index_of_a_log_that_grew_is_continued(name, tmp_path, monkeypatch):
             assert source.read([0, begin, begin + 3999])[2] == type(source.read([0])[2])(
                 [v if name == "log.jsonl" else str(v) for v in (0, begin, begin + 3999)]
             )
-            assert sum(read) < 8192 + source._size / (1 + begin // 4000) * 1.6
+            assert sum(read) < 8192 + source.file.size / (1 + begin // 4000) * 1.6
             extent = source.extent()
         monkeypatch.setattr(Lines, "keep_from", 1 << 40)
         with open_source(path) as fresh:

@@ -23,9 +23,20 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from edgeforest.host import disk
-from edgeforest.sources import SourceError, text
+from edgeforest.sources import (
+    CSV,
+    JSONLines,
+    LineProtocol,
+    Lines,
+    SourceError,
+    delimited,
+    line_index,
+    lines,
+    records,
+    text_file,
+)
 from edgeforest.sources.cells import cell
-from edgeforest.sources.text import CSV, JSONLines, LineProtocol, Lines
+from edgeforest.sources.line_index import HEADER, LineIndex
 
 CALM = settings(
     max_examples=120,
@@ -37,8 +48,16 @@ CALM = settings(
 @pytest.fixture
 def small(monkeypatch):
     """Blocks, spans and batches so small that a short file has many."""
-    for name, size in (("_BLOCK", 64), ("_CHUNK", 48), ("_SPAN", 16), ("_BATCH", 3)):
-        monkeypatch.setattr(text, name, size)
+    for module, name, size in (
+        (text_file, "BLOCK", 64),
+        (line_index, "BLOCK", 64),
+        (line_index, "SPAN", 16),
+        (lines, "CHUNK", 48),
+        (lines, "BATCH", 3),
+        (lines, "BATCH_BYTES", 64),
+        (delimited, "LOOK_BYTES", 64),
+    ):
+        monkeypatch.setattr(module, name, size)
 
 
 def put(folder, data, name="log.csv"):
@@ -166,10 +185,10 @@ def test_records_of_any_text_are_those_of_the_csv_module(tmp_path, written, sepa
         lines.append(start)
 
     class Raw(CSV):
-        def _begin(self):
+        def begin(self):
             self.names = ["record"]
 
-        def _parse(self, rows, records, columns):
+        def parse(self, rows, records, columns):
             columns[0] += [r.decode() for r in records]
 
     options = {"separator": separator, "comment": "#" if comments else None}
@@ -180,7 +199,7 @@ def test_records_of_any_text_are_those_of_the_csv_module(tmp_path, written, sepa
         found = source.read(range(len(source)))[0]
         assert found == expected
         assert [source.line(i) for i in range(len(source))] == lines
-        assert source._unclosed == unclosed
+        assert source.unclosed == unclosed
         assert source.read([len(source) - 1])[0] == expected[-1:]
 
 
@@ -329,7 +348,7 @@ def test_lines_are_counted_right_in_a_long_file(tmp_path):
         assert [source.line(i) for i in range(3000)] == lines
         picked = sorted(rng.sample(range(3000), 200))
         assert rows_of(source, picked) == [expected[i] for i in picked]
-        assert len(source._lines) > 500
+        assert len(source.index.lines) > 500
 
 
 def test_a_quote_that_is_never_closed(tmp_path):
@@ -367,8 +386,8 @@ def big(folder, rows=100_000, name="log.csv"):
 def looks(monkeypatch):
     """How often an index is made."""
     made = []
-    make = Lines._make_index
-    monkeypatch.setattr(Lines, "_make_index", lambda self: (made.append(1), make(self))[1])
+    make = LineIndex._make
+    monkeypatch.setattr(LineIndex, "_make", lambda self: (made.append(1), make(self))[1])
     return made
 
 
@@ -452,8 +471,8 @@ def signed(header, numbers):
 
 def mutated(data, rng):
     """An index with something wrong in it, and a checksum that fits all the same."""
-    size = text._HEADER.size
-    header = list(text._HEADER.unpack(data[:size]))
+    size = HEADER.size
+    header = list(HEADER.unpack(data[:size]))
     numbers = array("Q", data[size:-4]).tolist()
     odd = (0, 1, 2, rng.randrange(1 << 10), 1 << 31, 1 << 40, (1 << 64) - 1)
     for _ in range(rng.choice((1, 1, 2, 3))):
@@ -476,7 +495,7 @@ def mutated(data, rng):
             for i in range(n + at % n, 2 * n):
                 numbers[i] = abs(numbers[i] + step) % (1 << 64)
             header[9] = max(0, header[9] + step) % (1 << 64)
-    return signed(text._HEADER.pack(*header), numbers)
+    return signed(HEADER.pack(*header), numbers)
 
 
 @pytest.mark.parametrize(
@@ -516,18 +535,18 @@ def test_an_index_of_an_attacker_takes_no_memory_and_no_time(tmp_path, monkeypat
     path = big(tmp_path)
     CSV(path).close()
     kept = tmp_path / "log.csv.efidx"
-    size = text._HEADER.size
-    header = list(text._HEADER.unpack(kept.read_bytes()[:size]))
+    size = HEADER.size
+    header = list(HEADER.unpack(kept.read_bytes()[:size]))
     header[10] = 1 << 34  # marks
     made = looks(monkeypatch)
-    kept.write_bytes(text._HEADER.pack(*header))
+    kept.write_bytes(HEADER.pack(*header))
     os.truncate(kept, size + 8 * 2 * header[10] + 4)  # a hole: it takes no room on the disk
     with CSV(path) as source:
         assert len(source) == 100_000
     assert len(made) == 1
     header[10] = 2  # the whole file between two marks would be read at once
-    monkeypatch.setattr(text, "MAX_RECORD", 1 << 16)
-    kept.write_bytes(signed(text._HEADER.pack(*header), [0, path.stat().st_size, 0, header[9]]))
+    monkeypatch.setattr(line_index, "MAX_RECORD", 1 << 16)
+    kept.write_bytes(signed(HEADER.pack(*header), [0, path.stat().st_size, 0, header[9]]))
     with CSV(path) as source:
         assert len(source) == 100_000
     assert len(made) == 2
@@ -584,7 +603,7 @@ def test_the_index_is_small_and_made_in_little_memory(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak < 8e6, "two blocks, and marks"
-    marks = text._MARKS * 3 * 8  # of a file of any size: where, which row, which line
+    marks = line_index.MARKS * 3 * 8  # of a file of any size: where, which row, which line
     assert marks < 13e6
     assert os.path.getsize(f"{path}.efidx") < 1e6
 
@@ -663,7 +682,7 @@ def test_gzip_where_there_is_no_room(tmp_path, monkeypatch):
         def write(self, data):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(text.tempfile, "TemporaryFile", lambda **_: Full())
+    monkeypatch.setattr(text_file.tempfile, "TemporaryFile", lambda **_: Full())
     sentence = refused(lambda: CSV(packed))
     assert sentence == (
         f"cannot unpack {packed} into {tmp_path}: no space left on device; make room there"
@@ -672,14 +691,14 @@ def test_gzip_where_there_is_no_room(tmp_path, monkeypatch):
 
 def test_gzip_in_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     packed = put(tmp_path, gzip.compress(b"a,b\n1,2\n"), "log.gz")
-    make = text.tempfile.TemporaryFile
+    make = text_file.tempfile.TemporaryFile
 
     def elsewhere(dir=None, **options):
         if dir is not None:
             raise PermissionError(13, "Permission denied")
         return make(**options)
 
-    monkeypatch.setattr(text.tempfile, "TemporaryFile", elsewhere)
+    monkeypatch.setattr(text_file.tempfile, "TemporaryFile", elsewhere)
     with CSV(packed) as source:
         assert rows_of(source) == [["1", "2"]]
 
@@ -823,10 +842,10 @@ def test_paths_that_are_no_files(tmp_path):
         assert "is a folder" in refused(lambda k=kind: k(tmp_path))
         assert "cannot read" in refused(lambda k=kind: k("a\0b"))
         assert "cannot read" in refused(lambda k=kind: k("a\nb"))
-        assert "is no ordinary file" in refused(lambda k=kind: k("/dev/zero"))
+        assert "is not an ordinary file" in refused(lambda k=kind: k("/dev/zero"))
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert "is no ordinary file" in refused(lambda: CSV(pipe))
+    assert "is not an ordinary file" in refused(lambda: CSV(pipe))
 
 
 def test_a_file_that_may_not_be_read(tmp_path):
@@ -837,7 +856,7 @@ def test_a_file_that_may_not_be_read(tmp_path):
     else:  # root may read everything; nobody may not
         code = f"import os; os.setuid(65534)\ntry: CSV({str(path)!r})\nexcept ValueError as e: print(e)"
         done = subprocess.run(
-            [sys.executable, "-c", f"from edgeforest.sources.text import CSV; {code}"],
+            [sys.executable, "-c", f"from edgeforest.sources import CSV; {code}"],
             capture_output=True,
             text=True,
         )
@@ -904,11 +923,11 @@ def test_json_keys_are_looked_for_in_all_of_the_file(tmp_path):
 
 def test_json_rows_that_are_no_objects(tmp_path):
     path = put(tmp_path, '{"a": 1}\n\n[1]\n{"a": 2\n{"a": 3}\n')
-    assert refused(lambda: JSONLines(path)).startswith(f"line 3 of {path} is no JSON object;")
+    assert refused(lambda: JSONLines(path)).startswith(f"line 3 of {path} is not a JSON object;")
     with JSONLines(path, max_bad=2) as source:
         assert source.read(range(4)) == [[1, 3]]
         assert source.complaints[1][0] == "line 4"
-        assert "is no JSON object (Expecting ',' delimiter at character 8)" in source.complaints[1]
+        assert "is not a JSON object (Expecting ',' delimiter at character 8)" in source.complaints[1]
     for name in ("JSON array", "pretty JSON"):
         assert "one JSON object a line" in refused(
             lambda n=name: JSONLines(put(tmp_path, MALFORMED[n]))
@@ -1000,9 +1019,9 @@ def test_line_protocol_names_and_values(tmp_path):
         ("air", "no fields"),
         ("air temp", "no name of a field at character 5"),
         ("air temp=", "no value of a field at character 10"),
-        ("air temp=abc", "'abc' is no value"),
-        ("air temp=1_0", "'1_0' is no value"),
-        ("air temp=nan", "'nan' is no value"),
+        ("air temp=abc", "'abc' is not a value"),
+        ("air temp=1_0", "'1_0' is not a value"),
+        ("air temp=nan", "'nan' is not a value"),
         ("air,room temp=1", "no name of a tag at character 5"),
         ("air temp=1 noon", "no time at character 11"),
         ("air temp=1 5 6", "more after the time at character 13"),
@@ -1013,7 +1032,7 @@ def test_line_protocol_names_and_values(tmp_path):
 def test_line_protocol_that_is_none(tmp_path, line, why):
     path = put(tmp_path, f"air temp=1 1\n\n{line}\n")
     sentence = refused(lambda: LineProtocol(path))
-    assert sentence.startswith(f"line 3 of {path} is no line protocol ({why})")
+    assert sentence.startswith(f"line 3 of {path} is not line protocol ({why})")
 
 
 # ---- Lines
@@ -1025,15 +1044,17 @@ def test_lines_by_themselves(tmp_path):
         assert source.read([0, 1]) == [["one", "three"]]
 
 
-@pytest.mark.skipif(not text._RESTORES, reason="this Python has the error that is gone round here")
+@pytest.mark.skipif(
+    not records.RESTORES, reason="this Python has the error that is gone round here"
+)
 @pytest.mark.parametrize("options", [{}, {"comment": "#"}, {"separator": " ", "comment": "#"}])
 def test_the_patterns_for_older_pythons_find_the_same_quotes(tmp_path, monkeypatch, options):
     path = put(tmp_path, b"a b,c d\n1 2,3 4\n")
     with CSV(path, **options) as now:
-        monkeypatch.setattr(text, "_RESTORES", False)
+        monkeypatch.setattr(records, "RESTORES", False)
         with CSV(path, **options) as older:
-            assert older._fast.pattern != now._fast.pattern
+            assert older.records.fast.pattern != now.records.fast.pattern
             rng = random.Random(5)
             for _ in range(3000):
                 given = bytes(rng.choices(b'""",, a\n\n\r#', k=rng.randrange(30)))
-                assert older._mask(given) == now._mask(given), given
+                assert older.records.mask(given) == now.records.mask(given), given

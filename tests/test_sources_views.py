@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import edgeforest
-from edgeforest.sources import SourceError, Table, open_source
-from edgeforest.sources.binary import pack
+from edgeforest.sources import Dated, Rest, SourceError, Table, open_source, pack
 from edgeforest.sources.schema import look
-from edgeforest.sources.views import Dated, Rest
 
 
 def put(folder, text, name="log.csv"):

@@ -15,7 +15,7 @@ import edgeforest.export
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 GROUPS = {
     "Estimators": (
-        "With scikit-learn's manners; they need NumPy. The other estimators have the parameters of "
+        "With scikit-learn's API; they need NumPy. The other estimators have the parameters of "
         "the first one.",
         [name for name in edgeforest.__all__ if name.endswith(("Classifier", "Regressor"))],
     ),

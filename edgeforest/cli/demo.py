@@ -16,7 +16,7 @@ from edgeforest.cli.parser import Problem, add_command
 from edgeforest.cli.report import print_outcome
 from edgeforest.cli.saving import replaced, save
 from edgeforest.cli.screen import StatusLine, tell
-from edgeforest.core_pure import Budget, Rng
+from edgeforest.budget import Budget, Rng
 from edgeforest.host.words import reason, shortest
 from edgeforest.sources import open_source
 from edgeforest.sources.cells import Value

@@ -20,8 +20,9 @@ from edgeforest.cli.models import engine_asked
 from edgeforest.cli.parser import Problem
 from edgeforest.cli.scoring import Tally, commonest
 from edgeforest.cli.screen import StatusLine
-from edgeforest.core_pure import Budget, Rng
+from edgeforest.budget import Budget, Rng
 from edgeforest.engines.sampling import rest_of
+from edgeforest.host.cores import usable_cores
 from edgeforest.host.words import count, reason
 from edgeforest.sources import Source, SourceError, draw
 from edgeforest.sources.schema import Schema, look
@@ -79,7 +80,7 @@ def begin(plan: Plan, status: StatusLine) -> Job:
     rows that the schema comes from, and in `train_steps` or `Streaming`, which rounds the share of
     each tree in the budget and its importances so that a checkpoint can go on anywhere.
     """
-    from edgeforest.sources.memory import InMemory, train_steps
+    from edgeforest.sources.whole import Whole, train_steps
     from edgeforest.sources.training import Begun, Streaming, begun
     from edgeforest.sources.views import Rest
 
@@ -91,7 +92,7 @@ def begin(plan: Plan, status: StatusLine) -> Job:
             before = begun(plan.source, plan.checkpoint, plan.refresh)
         source = before.source
         if plan.whole:
-            source = InMemory(source, plan.target)
+            source = Whole(source, plan.target)
             schema = look(source, plan.target, None, **plan.columns)
         held_out = held_out_rows(len(source), plan)
         rest = Rest(source, held_out)
@@ -165,7 +166,9 @@ def advance(training: Any, status: StatusLine) -> bool:
 
 def engine_used(name: str, options: dict[str, Any]) -> str:
     """An engine and its threads in words."""
-    threads = engines._jobs(options.get("n_jobs") or 1) if name == "native" else 1
+    threads = (options.get("n_jobs") or 1) if name == "native" else 1
+    if threads == -1:
+        threads = usable_cores()
     words = f"{name}, {count(threads, 'thread')}"
     if name != engines.NAMES[0] and not engine_asked(options.get("engine")):
         words += "; edgeforest engines says how to get a faster one"

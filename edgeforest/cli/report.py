@@ -9,7 +9,7 @@ from edgeforest.cli.screen import bars, say, shape, shares, spent, tell
 from edgeforest.host.names import joined, listed, quoted, short
 from edgeforest.host.words import count, duration, rounded
 from edgeforest.sources import Source
-from edgeforest.sources.columns import MAX_AUTO_CLASSES
+from edgeforest.sources.column_kinds import MAX_AUTO_CLASSES
 from edgeforest.sources.schema import Schema
 
 MANY_CLASSES = 100  # more than these are more likely an id

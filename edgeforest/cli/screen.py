@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
-from edgeforest.core_pure import LEAF
 from edgeforest.host.names import joined, listed, short, visible
 from edgeforest.host.words import count, rounded
 
@@ -133,8 +132,8 @@ def shape(forest: Any) -> str:
 def deepest(forest: Any) -> int:
     """The number of splits on the longest way from a root to a leaf."""
     depths = [0] * len(forest.feature)
-    for node, feature in enumerate(forest.feature):  # parents come before their children
-        if feature != LEAF:
+    for node in range(len(depths)):  # parents come before their children
+        if forest.split(node) is not None:
             depths[node + 1] = depths[forest.right[node]] = depths[node] + 1
     return max(depths)
 

@@ -13,7 +13,7 @@ from edgeforest.cli.parser import Problem, add_command
 from edgeforest.cli.report import print_outcome
 from edgeforest.cli.saving import kept_elsewhere, kept_file, refuse_output, save
 from edgeforest.cli.screen import StatusLine, say
-from edgeforest.core_pure import Budget
+from edgeforest.budget import Budget
 from edgeforest.sources import Source
 from edgeforest.sources.schema import refuse_wide
 

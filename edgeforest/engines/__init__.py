@@ -17,30 +17,31 @@ from __future__ import annotations
 import copyreg
 import os
 import warnings
-from functools import lru_cache, partial, wraps
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast, get_args
 
-from edgeforest import core_pure
-from edgeforest.core_pure import Forest, Training
-from edgeforest.host import names
+from edgeforest import core_pure, loading
+from edgeforest.budget import Budget
+from edgeforest.checks import between
+from edgeforest.core_pure import Engine, Training
+from edgeforest.forest import Forest, Spent
+from edgeforest.host import frames, names
+from edgeforest.host.frames import is_frame
 
-if TYPE_CHECKING:  # names that only the stub has
-    from collections.abc import Callable, Iterable
+if TYPE_CHECKING:
+    from collections.abc import Iterable
     from os import PathLike
-    from types import ModuleType
 
-    from edgeforest.core_pure import (
-        Budget,
-        Spent,
-        _ClassWeight,
-        _Criterion,
-        _Frame,
-        _Kind,
-        _Readable,
-        _Splitter,
-        _Values,
+    from edgeforest.host.types import (
+        ClassWeight,
+        Criterion,
+        Frame,
+        Kind,
+        Readable,
+        Splitter,
+        Values,
     )
 
 Name: TypeAlias = Literal["native", "numpy", "pure"]
@@ -63,7 +64,7 @@ _NEEDS = {
 
 _MODULES = {
     "native": "edgeforest.engines.native",
-    "numpy": "edgeforest.core_numpy",
+    "numpy": "edgeforest.engines.numpy_nodes",
     "pure": "edgeforest.core_pure",
 }
 
@@ -71,9 +72,9 @@ _MODULES = {
 class Options(TypedDict, total=False):
     """The options of `Training`, for type checkers; a test keeps them in step."""
 
-    kind: _Kind
-    criterion: _Criterion
-    splitter: _Splitter
+    kind: Kind
+    criterion: Criterion
+    splitter: Splitter
     n_trees: int
     max_depth: int | None
     max_features: int | float | None
@@ -86,9 +87,9 @@ class Options(TypedDict, total=False):
     max_samples: int | float | None
     alpha_n: float
     alpha_f: float
-    class_weight: _ClassWeight | None
-    sample_weight: _Values | None
-    names: _Values | None
+    class_weight: ClassWeight | None
+    sample_weight: Values | None
+    names: Values | None
     categorical: Iterable[str | int]
     n_features: int | None
     by_column: bool
@@ -115,13 +116,14 @@ class Absent(RuntimeError):
         )
 
 
-def _module(engine: str, advice: str = "") -> ModuleType:
+def _engine(name: str, advice: str = "") -> Engine:
     try:
-        return import_module(_MODULES[engine])
+        engine: Engine = import_module(_MODULES[name]).ENGINE
+        return engine
     except Exception as error:  # a damaged installation raises not only ImportError
-        if engine not in _NEEDS:
+        if name not in _NEEDS:
             raise
-        raise Absent(engine, error, advice) from error
+        raise Absent(name, error, advice) from error
 
 
 def absent() -> dict[Name, Absent]:
@@ -133,7 +135,7 @@ def absent() -> dict[Name, Absent]:
     found: dict[Name, Absent] = {}
     for engine in NAMES:
         try:
-            _module(engine)
+            _engine(engine)
         except Absent as error:
             found[engine] = error
     return found
@@ -149,14 +151,14 @@ def present() -> list[Name]:
     return [engine for engine in NAMES if engine not in missing]
 
 
-def pick(engine: Name | None = None) -> ModuleType:
-    """The module of the engine of that name, of EDGEFOREST_ENGINE, or of the fastest present.
+def pick(engine: Name | None = None) -> Engine:
+    """The engine of that name, of EDGEFOREST_ENGINE, or the fastest present.
 
     A name that is not known is a ValueError; an engine that is not present is a RuntimeError that
     says why and how to get it.
 
-    >>> pick("pure").__name__
-    'edgeforest.core_pure'
+    >>> pick("pure").name
+    'pure'
     >>> pick("fast")
     Traceback (most recent call last):
     ValueError: engine must be one of native, numpy, pure, got 'fast'
@@ -167,101 +169,29 @@ def pick(engine: Name | None = None) -> ModuleType:
     return _asked("EDGEFOREST_ENGINE", wish, ", or unset EDGEFOREST_ENGINE") if wish else _fastest()
 
 
-def _asked(what: str, engine: str, advice: str) -> ModuleType:
+def _asked(what: str, engine: str, advice: str) -> Engine:
     if engine not in NAMES:
         raise ValueError(f"{what} must be one of {', '.join(NAMES)}, got {engine!r}")
-    return _module(engine, advice)
+    return _engine(engine, advice)
 
 
-def _fastest() -> ModuleType:
+def _fastest() -> Engine:
     """The first that can be used; those after it are not even imported, since NumPy takes long."""
     for engine in NAMES[:-1]:
         try:
-            return _module(engine)
+            return _engine(engine)
         except Absent as error:
             if error.broken:  # who installed it expects its speed
                 warnings.warn(str(error), RuntimeWarning, stacklevel=4)
-    return core_pure
+    return core_pure.ENGINE
 
 
-_SERIES = ("iloc", "to_physical", "to_pylist")  # what those of pandas, polars and Arrow have
-
-
-def is_frame(X: Any) -> bool:
-    """Whether X has columns by name: a frame of pandas or polars, a table of Arrow, or alike.
-
-    >>> is_frame([[1, 2]]), is_frame({"a": [1]})
-    (False, False)
-    """
-    kind: Any = type(X)
-    return _sort(kind) == "frame"
-
-
-@lru_cache(maxsize=256)  # the look at a type takes as long as the prediction of a row
-def _sort(kind: type) -> str:
-    """Whether things of a type are a "frame", a "row" of one, or neither: ""."""
-    if hasattr(kind, "iloc") and hasattr(kind, "to_frame"):
-        return "row"  # of pandas
-    if any(hasattr(kind, name) for name in ("columns", "column_names", "read_all")):
-        shown = ("dtypes", "schema", "__arrow_c_stream__", "__dataframe__")
-        return "frame" if any(hasattr(kind, name) for name in shown) else ""
-    return ""
-
-
-def _inputs() -> Any:
-    """The module that reads frames."""
-    try:
-        return import_module("edgeforest.host.inputs")
-    except ModuleNotFoundError as error:
-        if error.name != "numpy":
-            raise
-        raise ImportError(
-            "frames are read by way of NumPy, which is not installed; install it (pip install "
-            "numpy), or give a list of rows"
-        ) from None
-
-
-def read_frame(X: Any) -> dict[str, Any]:
-    """The columns of a frame by name: see `inputs.Column`."""
-    found: dict[str, Any] = _inputs().Frame(X).by_name()
-    return found
-
-
-def _plain(values: Any) -> Any:
-    """Labels or weights that may be a column of a frame, as the engines take them."""
-    if is_frame(values) or any(hasattr(type(values), name) for name in _SERIES):
-        return _inputs().labels(values)
-    return values
-
-
-def rows_of(forest: Forest, rows: Any) -> Any:
-    """Rows as a forest predicts them: those of a frame in the order of its features, by name."""
-    kind: Any = type(rows)
-    sort = _sort(kind)
-    if not sort:
-        return rows
-    inputs = _inputs()
-    return inputs.row_of(forest, rows) if sort == "row" else inputs.rows_of(forest, rows)
-
-
-def takes_frames(method: Callable[..., Any]) -> Any:
-    """A method of a forest that takes rows, which then may be a frame too."""
-
-    @wraps(method)
-    def with_frames(self: Forest, rows: Any) -> Any:
-        return method(self, rows_of(self, rows))
-
-    return with_frames
-
-
-# core_pure runs on boards, where there are no frames.
-for _name in ("predict", "predict_proba"):
-    setattr(Forest, _name, takes_frames(getattr(Forest, _name)))
+Forest.adapt = frames.rows_of  # boards have no frames, and so the model itself knows none
 
 
 def train_steps(
-    X: _Values | _Frame,
-    y: _Values,
+    X: Values | Frame,
+    y: Values,
     *,
     engine: Name | None = None,
     n_jobs: int | None = None,
@@ -285,12 +215,12 @@ def train_steps(
     True
     """
     if is_frame(X):
-        X, y = _inputs().parted(X, y)
-    X, y = _flat(X, options), _listed(_plain(y))
+        X, y = frames.parted(X, y)
+    X, y = _flat(X, options), _listed(frames.labels(y))
     if "sample_weight" in options:
-        options["sample_weight"] = _plain(options["sample_weight"])
+        options["sample_weight"] = frames.labels(options["sample_weight"])
     budget = options.get("budget")
-    if isinstance(budget, core_pure.Budget) and budget.seconds is not None:
+    if isinstance(budget, Budget) and budget.seconds is not None:
         from edgeforest.engines import sampling
 
         make = partial(read, engine=engine, n_jobs=n_jobs)
@@ -299,22 +229,20 @@ def train_steps(
 
 
 def read(
-    X: _Values | _Frame,
-    y: _Values,
+    X: Values | Frame,
+    y: Values,
     *,
     engine: Name | None = None,
     n_jobs: int | None = None,
     **options: Unpack[Options],
 ) -> Training:
     """A training with all rows read, however long that takes: what `train_steps` goes through."""
-    maker: Any = pick(engine).Training
-    jobs = _jobs(n_jobs)
-    asked: dict[str, Any] = {"n_jobs": jobs} if maker.engine == "native" else {}
-    asked.update(options)
+    asked: dict[str, Any] = {"engine": pick(engine), "n_jobs": _jobs(n_jobs), **options}
     if is_frame(X):
-        X, asked = _inputs().for_training(X, asked)
+        X, asked = frames.for_training(X, asked)
     try:
-        training: Training = maker(X, y, **_with_places(asked))
+        rows: Any = X
+        training = Training(rows, y, **_with_places(asked))
     except TypeError as error:
         if " of target must be a number, got " not in str(error):
             raise
@@ -368,8 +296,8 @@ def _listed(values: Any) -> Any:
 
 
 def train(
-    X: _Values | _Frame,
-    y: _Values,
+    X: Values | Frame,
+    y: Values,
     *,
     engine: Name | None = None,
     n_jobs: int | None = None,
@@ -380,10 +308,6 @@ def train(
     >>> train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)]).predict([[1], [5]])
     [False, True]
     """
-    if hasattr(X, "names") and hasattr(X, "read") and not is_frame(X):  # a source, its target
-        from edgeforest.sources.training import train_source
-
-        return train_source(X, y, engine=engine, n_jobs=n_jobs, **options)  # type: ignore[arg-type]
     training = train_steps(X, y, engine=engine, n_jobs=n_jobs, **options)
     for _ in training:
         pass
@@ -402,11 +326,10 @@ def _jobs(n_jobs: int | None) -> int:
         if hasattr(os, "sched_getaffinity"):  # the cores that this process may use
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
-    checks: Any = core_pure  # whose stub has only what is public
-    return int(checks._between("n_jobs", n_jobs, 1, 1024, " (-1 stands for every core)"))
+    return int(between("n_jobs", n_jobs, 1, 1024, " (-1 stands for every core)"))
 
 
-def load(source: str | bytes | bytearray | PathLike[str] | _Readable) -> Forest:
+def load(source: str | bytes | bytearray | PathLike[str] | Readable) -> Forest:
     """Read a model from a path, an open file or its text; the fastest engine present predicts.
 
     A file that is not ours, of a newer version, cut short or altered is refused with a ValueError.
@@ -415,8 +338,19 @@ def load(source: str | bytes | bytearray | PathLike[str] | _Readable) -> Forest:
     >>> load(text).to_json() == text
     True
     """
-    forest: Forest = core_pure.load(source, pick().Forest)
+    forest = loading.load(source)
     _refuse_texts(forest, names.MAX_LOADED)
+    return with_predictor(forest)
+
+
+def with_predictor(forest: Forest, engine: Engine | None = None) -> Forest:
+    """The same forest; the fastest engine present predicts for it.
+
+    >>> with_predictor(train([[1], [2]], ["a", "b"], engine="pure")).predict([2])
+    'b'
+    """
+    predictor = (engine or pick()).predictor
+    forest.predictor = predictor(forest) if predictor else None
     return forest
 
 
@@ -439,11 +373,11 @@ def pack(forest: Forest) -> tuple[Any, ...]:
     return revive, (forest.to_json(), forest.spent, forest.engine)
 
 
-copyreg.pickle(Forest, pack)  # those of the other engines say so themselves
+copyreg.pickle(Forest, pack)
 
 if not TYPE_CHECKING:  # which knows what there is without it
 
     def __getattr__(attribute: str) -> Any:
         if attribute == "name":  # depends on the environment, so it is looked up every time
-            return pick().Training.engine
+            return pick().name
         raise AttributeError(f"module {__name__!r} has no attribute {attribute!r}")

@@ -9,7 +9,7 @@ the budget has changed nothing. Otherwise the forest is trained on the last samp
 >>> from edgeforest import engines as engine
 >>> rows = [[i % 7, i % 3] for i in range(60)]
 >>> steps = engine.train_steps(rows, [row[0] > 2 for row in rows], budget=Budget(seconds=60))
->>> steps.n, steps.budget.seconds
+>>> steps.data.n, steps.budget.seconds
 (60, 60.0)
 """
 
@@ -22,8 +22,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from edgeforest import core_pure
-from edgeforest.core_pure import Budget, Rng
+from edgeforest.budget import LATE, Budget, Rng
 from edgeforest.storage import draw
 
 FIRST = 4  # rows that are read to see how long it takes
@@ -54,12 +53,12 @@ def within(
         try:
             made = _made(make, n, count, seed, Budget(budget.insertions, limit, budget.bytes))
         except ValueError as error:
-            if error.args != (core_pure.LATE,):
+            if error.args != (LATE,):
                 raise
             count = timed[0]
             made = _made(make, n, count, seed, Budget(budget.insertions, None, budget.bytes))
             break
-        if count == n or made[0].n == n:
+        if count == n or made[0].data.n == n:
             break
         took = now() - began - start
         took += PASSES * min(TREES, made[0].planned) * _time_to_draw(made[0])
@@ -112,7 +111,7 @@ def _made(
     try:
         return make(_drawn(seed, count, n), budget)
     except (TypeError, ValueError) as error:
-        if error.args == (core_pure.LATE,):
+        if error.args == (LATE,):
             raise
         # Something is wrong with the rows: say which it is among all of them.
         return make(None, Budget(budget.insertions, None, budget.bytes))
@@ -124,10 +123,7 @@ def _time_to_draw(training: Any) -> float:
     times = []
     for _ in range(3):  # another process may have come in between
         began = now()
-        if hasattr(training, "trial"):
-            training.trial()
-        else:
-            training.cells(0, training._draw_rows(Rng()))
+        training.trees.trial()
         times.append(now() - began)
     training.budget.spent.rows_read = read
     return min(times)

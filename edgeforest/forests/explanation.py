@@ -33,12 +33,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from edgeforest import core_pure
-from edgeforest.core_pure import EQUAL, FEATURE, HUGE, INF, LEAF, MISSING_LEFT, Forest
-from edgeforest.engines import is_frame, rows_of
+from edgeforest.forest import EQUAL, FEATURE, Forest, HUGE, INF, LEAF, MISSING_LEFT
+from edgeforest.host.frames import is_frame, rows_of
 from edgeforest.host.names import cut as shortened
 from edgeforest.host.names import quoted, short
 from edgeforest.host.words import count
+from edgeforest.checks import between
 
 WIDTH = 92  # of printed lines
 MOST = 8  # categories or classes that a line lists
@@ -282,8 +282,7 @@ def forest_of(model: Model) -> Forest:
 
 def place(name: str, value: int, n: int) -> int:
     """A whole number from 0 to n - 1, or an error."""
-    checks: Any = core_pure  # whose stub has only what is public
-    return int(checks._between(name, value, 0, n - 1))
+    return int(between(name, value, 0, n - 1))
 
 
 def leaf_of(forest: Forest, leaf: int) -> tuple[tuple[int, ...], dict[Any, float] | None, Any]:

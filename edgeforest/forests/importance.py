@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from edgeforest.core_pure import FEATURE, LEAF
+from edgeforest.forest import FEATURE, LEAF
+from edgeforest.estimators.schema import check_features, check_fitted
 from edgeforest.forests import oob
 from edgeforest.forests.merging import keep
-from edgeforest.host import inputs
+from edgeforest.host import arrays
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Forest
-    from edgeforest.estimators import BaseForest
+    from edgeforest.forest import Forest
+    from edgeforest.estimators.base import BaseForest
 
 
 class Importances(NamedTuple):
@@ -56,12 +58,12 @@ def permutation_importance(
     >>> used > 0.3, abs(unused) < 0.05
     (True, True)
     """
-    estimator._check_fitted()
+    check_fitted(estimator)
     if isinstance(n_repeats, bool) or not n_repeats >= 1:
         raise ValueError(f"n_repeats must be at least 1, got {n_repeats!r}")
-    rows = inputs.read(X, estimator.categorical_features, estimator._check_schema)
-    target, labels = estimator._read_target(y, rows.n)
-    outside = estimator._left_out(rows, target)
+    rows = arrays.read(X, estimator.categorical_features, partial(check_features, estimator))
+    target, labels = arrays.read_target(y, rows.n, estimator.regression)
+    outside = estimator.draws_.left_out(rows, target)
     if outside is None:
         raise ValueError("give the rows and labels that the estimator was trained with")
     if not all(free.any() for free in outside):

@@ -23,18 +23,29 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from edgeforest import core_pure
 from edgeforest import engines as engine
-from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, LEVELS, MASK, Forest, Spent
+from edgeforest.checks import between
+from edgeforest.codes import sorted_set
+from edgeforest.forest import (
+    EQUAL,
+    FEATURE,
+    HEADER,
+    HUGE,
+    LEAF,
+    LEVELS,
+    MASK,
+    Forest,
+    Spent,
+    SUM,
+    attribute,
+)
 
-SUM = 16777215  # the largest sum of votes: exact in float32
 CLASSES, CODES = 4096, 254  # the most classes, and categories of a feature
 HALF = Fraction(1, 2)
 
 _Codes: TypeAlias = dict[int, dict[float, float]]  # by feature, from an old code to the new one
 _Change: TypeAlias = "Callable[[array[int]], array[int]]"  # from votes of a leaf to the new ones
 _Turns: TypeAlias = list[tuple[int, int]]  # trees in the order in which they are taken: tree, part
-_checks: Any = core_pure  # whose stub has only what is public
 
 
 def keep(forest: Forest, trees: Iterable[int]) -> Forest:
@@ -55,7 +66,7 @@ def keep(forest: Forest, trees: Iterable[int]) -> Forest:
     forest = _forest(forest, "forest")
     kept = like(forest)
     last = len(forest) - 1
-    places = [_checks._between("a tree's place", t, 0, last) for t in _list(trees, "places")]
+    places = [between("a tree's place", t, 0, last) for t in _list(trees, "places")]
     if not places or len(set(places)) < len(places):
         raise ValueError(f"trees must be at least one place, each of them once, got {places}")
     for t in places:
@@ -96,9 +107,9 @@ def merge(
         (t, n) for n, p in enumerate(parts) if p.weight != 0 for t in range(len(p.forest))
     )
     if max_trees is not None:
-        turns = turns[: _checks._between("max_trees", max_trees, 1, MASK)]
+        turns = turns[: between("max_trees", max_trees, 1, MASK)]
     if max_bytes is not None:
-        limit = _checks._between("max_bytes", max_bytes, 1, MASK)
+        limit = between("max_bytes", max_bytes, 1, MASK)
         turns = turns[: _fitting(head, parts, turns, limit)]
     _share(head, parts, turns)
     before = upto = Fraction(0)
@@ -312,8 +323,8 @@ def _change(part: _Part, head: Forest, scale: float) -> _Change | None:
 
 def like(forest: Forest) -> Forest:
     """A forest of the engine in use, without trees, with the same header."""
-    like: Forest = engine.pick().Forest()
-    for _, name in core_pure.HEADER:
+    like = engine.with_predictor(Forest())
+    for name in map(attribute, HEADER):
         value = getattr(forest, name)
         setattr(like, name, list(value) if isinstance(value, list) else value)
     for name in ("low", "span", "engine", "spent"):
@@ -424,7 +435,7 @@ def _forest(given: Any, what: str) -> Forest:
 def _read_weights(parts: list[_Part], weights: Iterable[float] | None) -> None:
     if weights is None:
         return
-    values = [_checks._between("a weight", v, 0.0, HUGE) for v in _list(weights, "weights")]
+    values = [between("a weight", v, 0.0, HUGE) for v in _list(weights, "weights")]
     if len(values) != len(parts):
         raise ValueError(f"give a weight for each of {len(parts)} forests, got {len(values)}")
     if not any(values):
@@ -458,7 +469,7 @@ def _union(lists: list[list[Any] | None], what: str, most: int) -> list[Any]:
     """All labels, sorted; if they are the same everywhere, as they are."""
     if all(one == other for one, other in pairwise(lists)):
         return list(lists[0] or ())
-    found: list[Any] = _checks._sorted_set([v for labels in lists for v in labels or ()], what)
+    found: list[Any] = sorted_set([v for labels in lists for v in labels or ()], what)
     if len(found) > most:
         raise ValueError(f"{what} are {len(found)} together, a model holds {most}; merge fewer")
     return found

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgeforest import core_numpy as untyped
-from edgeforest.core_pure import LEAF, Rng
+from edgeforest.budget import Rng
+from edgeforest.engines import numpy_predictor
+from edgeforest.engines.numpy_reader import draw_rows
+from edgeforest.forest import LEAF
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgeforest.core_pure import Forest
-    from edgeforest.host.inputs import Array
+    from edgeforest.forest import Forest
+    from edgeforest.host.values import Array
 
 BLOCK = 4096  # rows at once
-core_numpy: Any = untyped  # it also runs on boards, which know no types
 
 
 class Draws:
@@ -29,10 +30,10 @@ class Draws:
 
     def __init__(self, training: Any, data: int) -> None:
         self.data = data  # `fingerprint` of the rows
-        self.n = training.n
+        self.n = training.data.n
         self.seed = training.seed
-        self.patch = training.patch
-        self.weights = training.weights
+        self.patch = training.data.patch
+        self.weights = training.data.weights
         self.bootstrap = bool(training.bootstrap)
         self.sample_size = training.sample_size
         self.pool = self.n if self.patch is None else len(self.patch)  # rows that may be drawn
@@ -45,7 +46,8 @@ class Draws:
         """Of each row, whether the tree of that number did not draw it."""
         short = self.bootstrap or self.weights is not None
         rows = np.empty(self.sample_size if short else self.pool, np.int64)
-        core_numpy.draw(self, Rng(self.seed, number + 1), rows)
+        stream = Rng(self.seed, number + 1)
+        draw_rows(stream, rows, self.sample_size, self.pool, self.bootstrap, self)
         outside = np.ones(self.n, np.bool_)
         outside[rows[: self.sample_size]] = False
         return outside
@@ -73,11 +75,12 @@ def some(n: int, most: int, seed: int) -> NDArray[np.intp]:
 
 def leaves(forest: Forest, X: Array) -> NDArray[np.intp]:
     """The leaf of each tree that each row reaches, (trees, rows): places among all nodes."""
-    if hasattr(forest, "leaves"):  # the native engine
-        found = np.frombuffer(forest.leaves(X, encoded=True), np.uint32)
+    native: Any = forest.predictor
+    if hasattr(native, "leaves"):
+        found = np.frombuffer(native.leaves(X, encoded=True), np.uint32)
         return found.reshape(len(forest), -1).astype(np.intp)
     parts = [
-        core_numpy.leaves(forest, X[at : at + BLOCK].astype(np.float32))
+        numpy_predictor.leaves(forest, X[at : at + BLOCK].astype(np.float32))
         for at in range(0, len(X), BLOCK)
     ]
     whole: NDArray[np.intp] = np.concatenate(parts, axis=1)
@@ -86,11 +89,12 @@ def leaves(forest: Forest, X: Array) -> NDArray[np.intp]:
 
 def sums(forest: Forest, X: Array) -> NDArray[np.int64]:
     """The summed votes of each row, (rows, classes)."""
-    if hasattr(forest, "sums"):  # the native engine
-        found = np.frombuffer(forest.sums(X, encoded=True)[1], np.uint32)
+    native: Any = forest.predictor
+    if hasattr(native, "sums"):
+        found = np.frombuffer(native.sums(X, encoded=True)[1], np.uint32)
         return found.reshape(-1, forest.n_votes).astype(np.int64)
     parts = [
-        core_numpy.vote(forest, X[at : at + BLOCK].astype(np.float32))
+        numpy_predictor.summed_votes(forest, X[at : at + BLOCK].astype(np.float32))
         for at in range(0, len(X), BLOCK)
     ]
     whole: NDArray[np.int64] = np.concatenate(parts)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from edgeforest.core_pure import FEATURE, LEAF, Forest
+from edgeforest.forest import FEATURE, LEAF, Forest
 from edgeforest.forests.explanation import (
     Model,
     branches,

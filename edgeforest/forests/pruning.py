@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from edgeforest.core_pure import Forest
+from edgeforest.forest import Forest
 from edgeforest.forests import oob
 from edgeforest.forests.merging import keep
-from edgeforest.host import inputs
+from edgeforest.host import arrays
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgeforest.host.inputs import Array
+    from edgeforest.host.values import Array
 
 Model = TypeVar("Model")
 ROWS = 2048  # rows that tell what a tree is worth
@@ -80,21 +80,24 @@ def choose(model: Any, X: Any, y: Any, max_bytes: int | None, max_trees: int | N
 def _answers(model: Any, X: Any, y: Any) -> tuple[Array, Array, Array]:
     """What each tree says of each row, whether it may (trees, rows), and the truth."""
     forest: Forest = getattr(model, "forest_", model)
-    rows = inputs.read_as(forest, X)
+    rows = arrays.read_as(forest, X)
     if rows.m != forest.n_features:
         raise ValueError(f"X has {rows.m} features, the forest {forest.n_features}")
     some = oob.some(rows.n, ROWS, forest.seed)
     outside: NDArray[np.float64] = np.ones((len(forest), len(some)))
-    known = None if model is forest else model._left_out(rows, model._read_target(y, rows.n)[0])
+    known = None
+    if model is not forest:
+        target, _ = arrays.read_target(y, rows.n, forest.regression)
+        known = model.draws_.left_out(rows, target)
     if known is not None:
         outside = np.array([free[some] for free in known], np.float64)
     said: Array = oob.votes(forest)[oob.leaves(forest, rows.encoded(forest)[some])]
     if forest.regression:
-        truth = inputs.read_values(y, rows.n)[some][:, None]
+        truth = arrays.read_values(y, rows.n)[some][:, None]
         said = oob.values(forest, said, 1)
     else:
         assert forest.classes is not None
-        labels, codes = inputs.read_classes(y, rows.n)
+        labels, codes = arrays.read_classes(y, rows.n)
         unknown = [v for v in labels.tolist() if v not in forest.classes]
         if unknown:
             raise ValueError(f"y holds {unknown[0]!r}, which is no class of the forest")

@@ -1,4 +1,4 @@
-"""Show how a training goes on: to a callback, in a bar of tqdm's on a terminal, or in lines."""
+"""Report the progress of a training: to a callback, in tqdm's bar on a terminal, or in lines."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgeforest.core_pure import Budget, Spent
+    from edgeforest.budget import Budget
+    from edgeforest.forest import Spent
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a training is: a callback gets one after every step.
+    """The state of a training: a callback gets one after every step.
 
     >>> from edgeforest import RandomForestClassifier
     >>> def stop(progress):
@@ -25,16 +26,16 @@ class Progress:
     3
     """
 
-    trees: int  # that are done
-    n_trees: int  # that are planned: the budget may leave room for fewer than were asked for
+    trees: int  # that are complete
+    n_trees: int  # that are planned: the budget may not be enough for all that were asked for
     spent: Spent
     budget: Budget
-    seconds_left: float | None  # at the pace so far; None before the first tree is done
-    score: float | None  # out of bag, where `tol` is given
+    seconds_left: float | None  # at the speed so far; None before the first tree is complete
+    score: float | None  # out of bag, if `tol` is given
 
 
 class Watch:
-    """Looks at a training after every step."""
+    """Reports on a training after every step."""
 
     def __init__(
         self, training: Any, verbose: int, callback: Callable[[Progress], object] | None
@@ -43,12 +44,11 @@ class Watch:
         self._callback = callback
         self._bar: Any = None
         self._lines = False
-        self._said = 0
+        self._shown = 0  # trees at the last line
         if verbose:
             self._lines = True
-            if (
-                sys.stderr is not None and sys.stderr.isatty()
-            ):  # a file would keep every state of a bar
+            # A file would keep every state of a bar.
+            if sys.stderr is not None and sys.stderr.isatty():
                 with suppress(ImportError):
                     from tqdm import tqdm  # type: ignore[import-untyped]
 
@@ -56,18 +56,18 @@ class Watch:
                     self._lines = False
 
     def step(self, score: float | None = None) -> bool:
-        """Tell how it goes; whether the callback says to stop."""
+        """Report the state; returns whether the callback asks to stop."""
         if self._bar is None and self._callback is None and not self._lines:
             return False
         state = self._state(score)
-        done = self._bar.n if self._bar is not None else self._said
+        done = self._bar.n if self._bar is not None else self._shown
         if self._bar is not None:
             self._bar.set_postfix_str(insertions(state), refresh=False)
             self._bar.update(state.trees - done)
         elif self._lines and (state.trees - done) * 10 >= state.n_trees:
-            self._said = state.trees
-            left = state.seconds_left
-            wait = "" if left is None else f", about {left:.0f} s left"
+            self._shown = state.trees
+            seconds = state.seconds_left
+            wait = "" if seconds is None else f", about {seconds:.0f} s left"
             print(
                 f"{state.trees} of {state.n_trees} trees, {insertions(state)}{wait}",
                 file=sys.stderr,
@@ -77,30 +77,30 @@ class Watch:
     def _state(self, score: float | None) -> Progress:
         training = self._training
         trees, budget = len(training.grown.roots), training.budget
-        left = None
+        seconds = None
         if trees:
-            left = budget.spent.seconds / trees * (training.planned - trees)
+            seconds = budget.spent.seconds / trees * (training.planned - trees)
         if budget.seconds is not None:
             rest = max(0.0, budget.seconds - budget.spent.seconds)
-            left = rest if left is None else min(left, rest)
-        return Progress(trees, training.planned, budget.spent, budget, left, score)
+            seconds = rest if seconds is None else min(seconds, rest)
+        return Progress(trees, training.planned, budget.spent, budget, seconds, score)
 
     def close(self) -> None:
-        """Leave the last state to be seen."""
+        """Show the last state and end the bar."""
         if self._bar is not None:
             self.step()
             self._bar.close()
 
 
 def insertions(state: Progress) -> str:
-    """What was spent, in words.
+    """The insertions spent, in words.
 
     >>> from edgeforest import Budget, Spent
     >>> insertions(Progress(3, 10, Spent(insertions=1234567), Budget(5_000_000), None, None))
     '1.23M of 5M insertions'
     """
-    limit = state.budget.insertions
-    of = "" if limit is None else f" of {_short(limit)}"
+    most = state.budget.insertions
+    of = "" if most is None else f" of {_short(most)}"
     return f"{_short(state.spent.insertions)}{of} insertions"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeforest.host.names import quoted, short
-from edgeforest.sources import Source, SourceError
+from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.cells import MAX_NUMBER, Value, is_date, parse_number
 from edgeforest.sources.schema import plain, refuse_unknown
 from edgeforest.sources.views import is_part

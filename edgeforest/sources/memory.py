@@ -1,93 +1,78 @@
-"""Training from a source that fits in memory: its rows are read once, and all trees draw from them.
+"""Rows in memory as a source: lists, arrays, columns by name, frames of pandas, polars or Arrow.
 
->>> from edgeforest.sources import Table
->>> log = InMemory(Table({"t": list(range(90)), "hot": [i > 50 for i in range(89)] + [None]}), "hot")
->>> len(log), log.unlabelled
-(89, 1)
->>> from edgeforest.sources.schema import look
->>> training = train_steps(log, look(log, "hot", None), n_trees=5)
->>> for step in training:
-...     pass
->>> training.forest().predict([[20], [70]])
-[0, 1]
+>>> table = Table({"temp": [20.5, 24.0, None], "window": ["shut", "open", "open"]})
+>>> len(table), table.names, table.read([0, 2])
+(3, ['temp', 'window'], [[20.5, None], ['shut', 'open']])
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from edgeforest import engines
-from edgeforest.sources import Source, SourceError
-from edgeforest.sources.schema import LOOK, Schema, as_texts, refuse_unknown
+from edgeforest.host.frames import is_frame, read_frame
+from edgeforest.sources.base import Source, SourceError
 
 
-class InMemory(Source):
-    """The rows of a source that have a target, as text; each distinct text is kept once."""
+class Table(Source):
+    """Rows in memory: an array, or lists. Or columns: a dict of them by name, or a frame."""
 
-    texts = True
-
-    def __init__(self, source: Source, target: str) -> None:
+    def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
         super().__init__()
-        refuse_unknown(source, [target])
-        self._source = source
-        self.name, self.names = source.name, source.names
-        self.decimal_comma = source.decimal_comma
-        self.unnamed, self.categorical = source.unnamed, source.categorical
-        self.unlabelled = 0  # rows left out because their target is missing
-        self._rows = array("Q")  # which rows of the source they are
-        self._columns: list[list[str | None]] = [[] for _ in source.names]
-        self._read_all(source.names.index(target))
-        self.notes, self.complaints, self.bad = source.notes, source.complaints, source.bad
-
-    def _read_all(self, target: int) -> None:
-        source = self._source
-        seen: list[dict[Any, Any]] = [{} for _ in source.names]
-        for at in range(0, len(source), LOOK):
-            rows, block = source.read_kept(range(at, min(len(source), at + LOOK)))
-            texts = [as_texts(values, source.texts) for values in block]
-            kept = [i for i, label in enumerate(texts[target]) if label is not None]
-            self.unlabelled += len(rows) - len(kept)
-            self._rows.extend([rows[i] for i in kept])
-            for column, known, values in zip(self._columns, seen, texts, strict=True):
-                column += [known.setdefault(values[i], values[i]) for i in kept]
-        if self._rows:
-            return
-        if self.unlabelled:
-            name = source.names[target]
-            raise SourceError(
-                f"column {name!r} of {source.name} is empty; give a target with values"
-            )
-        raise SourceError(f"no row of {source.name} can be used; look at its first lines")
+        self._columns: list[Any] | None = None
+        self._rows: Any = None
+        if is_frame(data):
+            data, self.categorical = _frame_columns(data)
+        if isinstance(data, dict):
+            self._columns = list(data.values())
+            names = list(data) if names is None else names
+            self._n = len(self._columns[0]) if self._columns else 0
+            if any(len(column) != self._n for column in self._columns):
+                raise SourceError("all columns of a table must have the same number of values")
+            n_columns = len(self._columns)
+        else:
+            self._rows = data
+            self._n = len(data)
+            n_columns = len(data[0]) if self._n else 0
+        if self._n == 0 or n_columns == 0:
+            raise SourceError("the table is empty; give at least one row with one value")
+        if names is None:
+            names = [f"x{f}" for f in range(n_columns)]
+        self.names = [str(name) for name in names]
+        if len(self.names) != n_columns:
+            raise SourceError(f"the table has {n_columns} columns, but {len(self.names)} names")
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._n
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
         """The values of these rows, by column."""
-        return [[column[i] for i in rows] for column in self._columns]
+        if self._columns is not None:
+            return [
+                column.take(list(rows)).tolist()  # a NumPy array
+                if hasattr(column, "take")
+                else [column[i] for i in rows]
+                for column in self._columns
+            ]
+        picked = [self._rows[i] for i in rows]
+        n_columns = len(self.names)
+        for i, row in zip(rows, picked, strict=True):
+            if len(row) != n_columns:
+                raise SourceError(
+                    f"row {i} has {len(row)} values, the table has {n_columns} columns"
+                )
+        return [[row[f] for row in picked] for f in range(n_columns)]
 
-    def line(self, row: int) -> int | None:
-        """The line of a text file at which a row begins, None if there are no lines."""
-        return self._source.line(self._rows[row])
 
-    def where(self, row: int) -> str:
-        """Where a row is in its source, for a sentence about it."""
-        return self._source.where(self._rows[row])
-
-
-def train_steps(source: Source, schema: Schema, **options: Any) -> Any:
-    """Training from all rows of a source in steps, with the options of `edgeforest.train_steps`."""
-    schema.refuse_class_weight(options.get("class_weight"))
-    columns, labels = schema.columns(source.read(range(len(source))))
-    if options.get("criterion") is None:
-        options["criterion"] = "mse" if schema.regression else "gini"
-    return engines.train_steps(
-        columns,
-        labels,
-        by_column=True,
-        names=schema.names,
-        categorical=schema.categorical,
-        **options,
-    )
+def _frame_columns(data: Any) -> tuple[dict[str, Any], list[str]]:
+    """The columns of a frame, and which of them are categories that are not text."""
+    columns: dict[str, Any] = {}
+    categorical = []
+    for name, column in read_frame(data).items():
+        if not column.category:
+            columns[name] = column.numbers()
+            continue
+        values = columns[name] = column.plain()
+        if not any(isinstance(v, str) for v in values):
+            categorical.append(name)
+    return columns, categorical

@@ -1,6 +1,6 @@
 """What the columns of a source are: numbers, categories, the target; and their values in training.
 
->>> from edgeforest.core_pure import Rng
+>>> from edgeforest.budget import Rng
 >>> from edgeforest.sources import Table
 >>> log = Table({"temp": [20.5, 24.0, None], "window": ["shut", "open", "open"], "y": [1, 0, 0]})
 >>> schema = look(log, "y", Rng(0))
@@ -19,13 +19,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgeforest.host.names import listed, problem, quoted
-from edgeforest.sources import SourceError, check_columns, draw
+from edgeforest.sources.base import SourceError, check_columns
 from edgeforest.sources.cells import MAX_NUMBER, parse_number
-from edgeforest.sources.columns import Cells, Found, find
+from edgeforest.sources.column_kinds import Cells, Found, find
+from edgeforest.storage import draw
 
 if TYPE_CHECKING:
-    from edgeforest.core_pure import Rng
-    from edgeforest.sources import Source
+    from edgeforest.budget import Rng
+    from edgeforest.sources.base import Source
 
 LOOK = 4096  # rows that show what the columns are ...
 CELLS = 40_000  # ... or fewer, if there are many columns

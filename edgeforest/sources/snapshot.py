@@ -1,8 +1,8 @@
 """A file as it was when it was opened: what is appended later does no harm.
 
-A log is read while it is written. Its rows are those that were there at first; so the bytes of these
-must stay, and what comes after them is of no interest. A file that was cut short, rewritten or
-replaced by another one is told apart by its size and by what it says in a few places.
+A log is read while it is written. Its rows are those that were there when it was opened. So their
+bytes must stay, and what comes after them does not matter. A file that was cut short, rewritten or
+replaced by another one is recognised by its size and by a checksum of a few places.
 
 >>> with open("log.csv", "w") as file:
 ...     _ = file.write("temp,window\\n20.5,shut\\n")
@@ -15,7 +15,7 @@ replaced by another one is told apart by its size and by what it says in a few p
 ...     _ = file.write("temp,window\\n17.5,open\\n18,open\\n")
 >>> before.check()
 Traceback (most recent call last):
-edgeforest.sources.SourceError: log.csv was rewritten since it was opened; open it again
+edgeforest.sources.base.SourceError: log.csv was rewritten since it was opened; open it again
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ import os
 import zlib
 from typing import IO
 
-from edgeforest.sources import SourceError
+from edgeforest.sources.base import SourceError
+from edgeforest.host.words import reason
 
-BLOCK = 4096  # bytes that are looked at in one place
+BLOCK = 4096  # bytes that are summed up in one place
 PLACES = 16
 
 
 class Snapshot:
     """The bytes of an open file from `start` to `end`, or to where it ends now.
 
-    `path` is where it is looked for again, `name` is what sentences call it. `grows=False` is for files that nothing can be appended to.
+    `path` is where it is looked for again, `name` is what sentences call it. `grows=False` is for
+    files that nothing can be appended to.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Snapshot:
         self._glimpse = glimpse(file, self.start, self.end)
 
     def check(self) -> None:
-        """Raise a SourceError if the bytes are not there any more, or are others."""
+        """Raise a SourceError if the bytes are no longer there, or have changed."""
         try:
             now = os.stat(self.path)
             if _facts(now) == self._known:
@@ -70,8 +72,7 @@ class Snapshot:
         except FileNotFoundError:
             raise SourceError(f"{self.name} is gone since it was opened; put it back") from None
         except OSError as error:
-            said = (error.strerror or type(error).__name__).lower()
-            raise SourceError(f"cannot read {self.name}: {said}") from None
+            raise SourceError(f"cannot read {self.name}: {reason(error)}") from None
         if not same or (now.st_size > self.end and not self.grows):
             other = (now.st_dev, now.st_ino) != (self.status.st_dev, self.status.st_ino)
             what = "replaced by another file" if other else "rewritten"
@@ -80,7 +81,7 @@ class Snapshot:
 
 
 def glimpse(file: IO[bytes], start: int, end: int) -> int:
-    """A checksum of some places of a file, the first and the last bytes among them."""
+    """A checksum of some places in a file, among them its first and its last bytes."""
     size = end - start
     crc, was = 0, file.tell()
     places = min(PLACES, -(-size // BLOCK))

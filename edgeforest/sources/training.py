@@ -24,14 +24,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeforest import core_pure, storage
+from edgeforest import storage
 from edgeforest import engines as engine
-from edgeforest.core_pure import HUGE, LEVELS, Budget, Forest, Rng, Spent
+from edgeforest.budget import Budget, Rng
+from edgeforest.forest import Forest, HUGE, Spent
 from edgeforest.engines import sampling
 from edgeforest.forests import merging as combine
-from edgeforest.host.words import count
 from edgeforest.sources import Source, SourceError, draw, open_source
 from edgeforest.sources.schema import LOOK, Schema, look
+from edgeforest.host.words import count
+from edgeforest.codes import part_of, vote_scale
 
 ROWS = 131072  # rows of a tree whose depth does not say how many it can put to use
 BYTES = 100_000_000  # for the pool, where the budget does not say
@@ -42,7 +44,6 @@ READ = 2048  # rows at once: text takes many times the room of its numbers
 FIRST = 1024  # of so many rows one is read first, if the time is short: each pass is a fair sample
 STREAMS = 1 << 20  # random streams of the rows: beyond those of the trees
 SAME = ("kind", "criterion", "splitter", "names")  # of trees that stand side by side
-_checks: Any = core_pure  # whose stub has only what is public
 
 
 @dataclass
@@ -245,7 +246,7 @@ class Streaming:
         self.grown = self._head(trial)
         self.importance = [0] * len(self.grown.names)
         if self._begun is None:
-            trial._steps = None  # which holds it, and so its rows
+            trial.stop()  # which lets go of its rows
         if before.kept is not None:
             self._keep(before.kept)
         if before.state is not None:
@@ -268,7 +269,7 @@ class Streaming:
 
     def _rows_of_a_tree(self, max_samples: int | float | None) -> int:
         if max_samples is not None:
-            rows: int = _checks._part("max_samples", max_samples, len(self.source))
+            rows: int = part_of("max_samples", max_samples, len(self.source))
             return rows
         if self.max_depth is None or self.max_depth > 10:
             return max(ROWS, self.pool if self.pool == len(self.source) else 0)
@@ -355,7 +356,7 @@ class Streaming:
             self.budget.insertions, max(0.001, seconds - self._elapsed()), self.budget.bytes
         )
         (self._begun,) = sampling.within(len(labels), left, self.seed, make)
-        self.rows = min(self.rows, self._begun.n)
+        self.rows = min(self.rows, self._begun.data.n)
         return self._begun
 
     def _going_on(self, first: int, last: int) -> Any:
@@ -403,7 +404,7 @@ class Streaming:
         head.prepare()
         head.limit = self.budget.insertions
         head.spent = Spent(rows_read=self.schema.looked)
-        head.engine = trial.engine
+        head.engine = trial.engine.name
         if self.schema.regression and self.pool < len(self.source):  # other rows may lie beyond
             low, span = head.low - head.span, 3 * head.span
             if low < -HUGE or span > HUGE or low + span > HUGE:
@@ -450,7 +451,7 @@ class Streaming:
                 training.importance = [0.0] * len(self.importance)  # of each tree alone
                 cost = total
             yield self
-        training._steps = None
+        training.stop()
 
     def _share(self, first: int, last: int) -> Budget:
         """The budget of some trees: equal shares, so that it does not matter where one goes on."""
@@ -554,7 +555,7 @@ class Streaming:
         self.importance = [v * self.base for v in old.importances]
 
     def _scale(self, base: int) -> int:
-        return min(LEVELS, 16777215 // (base + self.n_trees))
+        return vote_scale(base + self.n_trees)
 
     def _like(self, forest: Forest, base: Any) -> None:
         """Expect what a forest has that began with so many trees of another."""

@@ -1,4 +1,4 @@
-"""Another look at a source: dates as numbers, or all rows but some.
+"""Views of a source: dates as numbers, or all rows but some.
 
 >>> from edgeforest.sources import Table
 >>> log = Table({"time": ["2024-05-01 18:30:00", "2024-05-02T06:00Z"], "temp": [20.5, 17.0]})
@@ -19,10 +19,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from edgeforest.host.names import listed, quoted, short
-from edgeforest.sources import Source, SourceError, _kept
+from edgeforest.sources.base import Source, SourceError, View
+from edgeforest.sources.columns import picked
 from edgeforest.sources.cells import parse_number
 
-LOOK = 100  # rows that tell whether a column of dates holds numbers
+LOOK = 100  # rows that are looked at to see whether a column of dates holds numbers
 YEAR = 365 * 86400
 MAX_SECONDS = 253402300799  # the end of the year 9999
 
@@ -33,106 +34,7 @@ _PARTS: dict[str, Callable[[datetime], float]] = {
 }
 
 
-class _View(Source):
-    """What a source has, unless it is said otherwise."""
-
-    def __init__(self, source: Source) -> None:
-        super().__init__()
-        self.source = source
-        self.name, self.names = source.name, source.names
-        self.texts, self.decimal_comma = source.texts, source.decimal_comma
-        self.room = source.room
-        self.unnamed, self.categorical = source.unnamed, source.categorical
-        self.max_bad, self.bad, self.complaints = source.max_bad, source.bad, source.complaints
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def _row(self, row: int) -> int:
-        """Which row of the source a row is."""
-        return row
-
-    def _read(self, rows: Sequence[int]) -> tuple[Sequence[int], list[Sequence[Any]]]:
-        self.source.max_bad = self.max_bad
-        try:
-            return self.source.read_kept(rows)
-        finally:
-            self.bad = self.source.bad
-
-    def line(self, row: int) -> int | None:
-        return self.source.line(self._row(row))
-
-    def where(self, row: int) -> str:
-        return self.source.where(self._row(row))
-
-    def is_bad(self, row: int) -> bool:
-        return self.source.is_bad(self._row(row))
-
-    def skip(self, row: int, line: int | None, why: str) -> None:
-        self.source.max_bad = self.max_bad
-        try:
-            self.source.skip(self._row(row), line, why)
-        finally:
-            self.bad = self.source.bad
-
-    def origin(self) -> dict[str, str]:
-        """Whence the rows of the source are."""
-        return self.source.origin()
-
-    def extent(self) -> dict[str, Any]:
-        """What a checkpoint remembers of the rows of the source."""
-        return self.source.extent()
-
-    def first(self, extent: Mapping[str, Any]) -> Source | None:
-        """The same look at the first rows of the source, if they are those; else None."""
-        source = self.source.first(extent)
-        return self if source is self.source else None if source is None else self._of(source)
-
-    def _of(self, source: Source) -> Source | None:
-        """The same look at a source of fewer rows."""
-        raise NotImplementedError
-
-    def check(self) -> None:
-        """Raise a SourceError if the source is not what it was."""
-        self.source.check()
-
-    def close(self) -> None:
-        """Let go of the source's files."""
-        self.source.close()
-
-
-class First(_View):
-    """The first rows of a source.
-
-    >>> from edgeforest.sources import Table
-    >>> First(Table({"a": [10, 11, 12, 13, 14]}), 2).read([0, 1])
-    [[10, 11]]
-    """
-
-    def __init__(self, source: Source, n: int) -> None:
-        super().__init__(source)
-        self._n = n
-
-    def __len__(self) -> int:
-        return self._n
-
-    def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
-        """The values of these rows, by column."""
-        return self._read(rows)[1]
-
-    def extent(self) -> dict[str, Any]:
-        """What a checkpoint remembers of these rows."""
-        return {**self.source.origin(), "rows": self._n, "crc32": self.source.checksum(self._n)}
-
-    def first(self, extent: Mapping[str, Any]) -> Source | None:
-        """These rows or fewer of them, if they are those that a checkpoint remembers; else None."""
-        if extent["rows"] > self._n:
-            return None
-        found = self.source.first(extent)
-        return self if found is not None and extent["rows"] == self._n else found
-
-
-class Rest(_View):
+class Rest(View):
     """All rows of a source but some, which are given in ascending order.
 
     >>> from edgeforest.sources import Table
@@ -147,27 +49,28 @@ class Rest(_View):
     def __len__(self) -> int:
         return len(self.source) - len(self._before)
 
-    def _of(self, source: Source) -> Source | None:
-        return None  # nobody knows which of its rows to leave out
+    def same_view(self, source: Source) -> Source | None:
+        return None  # it is not known which of its rows to leave out
 
-    def _row(self, row: int) -> int:
+    def row_in_source(self, row: int) -> int:
         return row + bisect_right(self._before, row)
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
         """The values of these rows, by column."""
-        return self._read([self._row(row) for row in rows])[1]
+        return self.read_from_source([self.row_in_source(row) for row in rows])[1]
 
 
-class Dated(_View):
+class Dated(View):
     """A source with dates as numbers: seconds since 1970 in UTC.
 
-    `dates` names the columns, as a dict also how they are written: a format of `strptime`, or None
-    for ISO 8601 (`2024-05-01`, `2024-05-01 18:30:00`, `2024-05-01T18:30:00.5+02:00`). Without a
-    time zone, a date is in UTC. `time.hour` adds a column with the hour of the day of column
-    `time`, from 0 to 23.99, as it is written there, and `time.weekday` one with 0 for Monday to 6
-    for Sunday. Numbers stand for seconds already. A row with a date that cannot be read is bad.
+    `dates` names the columns. A dict also has their formats: a format of `strptime`, or None for
+    ISO 8601 (`2024-05-01`, `2024-05-01 18:30:00`, `2024-05-01T18:30:00.5+02:00`). Without a time
+    zone, a date is in UTC. `time.hour` adds a column with the hour of the day of column `time`,
+    from 0 to 23.99, as it is written there. `time.weekday` adds one with 0 for Monday to 6 for
+    Sunday. Numbers are taken as seconds since 1970. A row with a date that cannot be read is bad.
 
-    Forests compare numbers as float32, which tells points in time of today apart by two minutes.
+    Forests compare numbers as float32: present-day points in time then differ only if they are
+    about two minutes apart.
     """
 
     def __init__(self, source: Source, dates: Iterable[str] | Mapping[str, str | None]) -> None:
@@ -193,7 +96,7 @@ class Dated(_View):
         self._looked = False
 
     def _look(self, columns: Sequence[Sequence[Any]]) -> None:
-        """Refuse columns whose first rows are numbers that no date has; note the other numbers."""
+        """Refuse columns whose first numbers cannot be dates; note the other columns of numbers."""
         self._looked = True
         notes = []
         for place in sorted({place for place, _, form in self._places if form is None}):
@@ -212,7 +115,7 @@ class Dated(_View):
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
         """The values of these rows, by column."""
-        rows, columns = self._read(rows)
+        rows, columns = self.read_from_source(rows)
         if not self._looked and len(rows) >= min(LOOK, len(self)):
             self._look(columns)
         bad: dict[int, str] = {}
@@ -232,16 +135,16 @@ class Dated(_View):
                 columns[place] = values
         if bad:
             good = [i for i in range(len(rows)) if i not in bad]
-            columns = [_kept(column, good) for column in columns]
+            columns = [picked(column, good) for column in columns]
         return columns
 
-    def _of(self, source: Source) -> Source | None:
+    def same_view(self, source: Source) -> Source | None:
         return Dated(source, self._asked)
 
     def _dates(
         self, place: int, form: str | None, values: Sequence[Any], bad: dict[int, str]
     ) -> list[datetime | None]:
-        """The dates of a column; `bad` is told of those that are none."""
+        """The dates of a column; `bad` gets the places of values that are not dates, and why."""
         found: list[datetime | None] = []
         for i, value in enumerate(values):
             date = None
@@ -251,7 +154,7 @@ class Dated(_View):
                 except (ValueError, OverflowError):
                     like = f" like {form}" if form else " as ISO 8601 writes it"
                     what = f"has {str(value)[:40]!r} in column {self.source.names[place]!r}"
-                    bad[i] = f"{what}, which is no date{like}"
+                    bad[i] = f"{what}, which is not a date{like}"
             found.append(date)
         return found
 
@@ -292,7 +195,7 @@ def _date(value: Any, form: str | None) -> datetime:
 
 
 def _as_number(value: Any) -> float | None:
-    """The number that stands for a date, None if it is written as one."""
+    """The number of a column of dates, None if the value is written as a date."""
     if not isinstance(value, str):
         return float(value)
     try:

@@ -17,7 +17,16 @@
 #define EF_PREFETCH(address) (void)(address)
 #endif
 
-/* Leave a function that says what is wrong, with this sentence. */
+/* Functions that only the kernel calls: a library does not export them, so calls are direct. */
+#if defined(__GNUC__) && defined(__ELF__)
+#define EF_HIDE _Pragma("GCC visibility push(hidden)")
+#define EF_SHOW _Pragma("GCC visibility pop")
+#else
+#define EF_HIDE
+#define EF_SHOW
+#endif
+
+/* Return this sentence from a function that says what is wrong. */
 #define EF_NEED(holds, sentence)                                                                   \
     do {                                                                                           \
         if (!(holds))                                                                              \
@@ -140,7 +149,9 @@ static inline uint32_t ef_times(const ef_tree *tree, uint32_t row)
     return tree->times8 ? tree->times8[row] : tree->times16 ? tree->times16[row] : 1;
 }
 
-/* Codes of a piece of rows. */
+EF_HIDE
+
+/* The codes of some rows. */
 void ef_gather(ef_tree *tree, const ef_column *column, const uint32_t *rows, int n,
                uint8_t *codes);
 
@@ -164,4 +175,5 @@ int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, double res
  * Returns whether missing values go left, -1 if none was seen. */
 int ef_weigh_sides(ef_tree *tree, const ef_contender *c, int64_t *size, int64_t *on_left);
 
+EF_SHOW
 #endif

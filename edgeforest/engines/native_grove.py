@@ -1,0 +1,48 @@
+"""The native engine learns row by row: the Grove of grove.py, in C."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from edgeforest.engines import _kernel
+from edgeforest.forest import CRITERIA
+from edgeforest.grove import in_order
+
+
+class NativeGrove:
+    """Trees that learn row by row, in C: the same as `Grove` in plain Python."""
+
+    def __init__(self, plan: Any) -> None:
+        self.plan = plan
+        numbers = (
+            *(plan.m, plan.width, plan.n_trees, plan.max_features, plan.n_bins, plan.max_depth),
+            *(plan.nodes, plan.races, plan.window, plan.patch, plan.stride),
+            *(plan.seed, plan.stream, plan.scale, plan.fade),
+            *(CRITERIA.index(plan.criterion), int(plan.extra)),
+        )
+        self.seen = 0
+        self._grove = _kernel.grove(numbers, plan.rows, plan.least, plan.kinds)
+
+    def learn(self, values: Any, labels: Any, n: int, guesses: Any) -> None:
+        _kernel.learn(self._grove, values, labels, 0, n, guesses)
+        self.seen += n
+
+    def recall(self, values: Any, labels: Any, n: int) -> None:
+        _kernel.learn(self._grove, values, labels, 0, n, None)
+        self.seen += n
+
+    def tree(self, t: int) -> list[Any]:
+        parts = zip("HfHHId", _kernel.sapling(self._grove, t), strict=True)
+        return [array(code, part) for code, part in parts]
+
+    def plant(self, t: int, *parts: Any) -> None:
+        *nodes, gains = parts
+        _kernel.plant(self._grove, t, *nodes, array("d", gains))
+
+    def renew(self, t: int) -> None:
+        _kernel.renew(self._grove, t)
+
+    def latest(self) -> tuple[Any, Any]:
+        seen, values, labels = _kernel.latest(self._grove)
+        return in_order(self.plan, seen, array("f", values), array("H", labels))

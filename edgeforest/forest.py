@@ -1,0 +1,349 @@
+"""The model: a forest of flat arrays that predicts.
+
+With `loading` beside it, this file is all that a board needs to predict. It imports nothing of ours and runs unchanged on
+CPython and MicroPython. Nobody else knows how a node is stored: `split` and `node_word` say it.
+
+    Forest    flat arrays, nodes in preorder, integer votes: `predict`, `predict_into`, `save`
+    Spent     what its training has cost
+
+`loading` reads a model, `writer` writes it; a board loads those when it needs them.
+"""
+
+import gc
+import math
+import struct
+from array import array
+
+if 0:  # for type checkers: a board compiles nothing of it
+    from edgeforest.host.types import *
+
+VERSION = 2  # of the model format
+
+LEAF = 0xFFFF  # in `feature`: no split here
+MISSING_LEFT = 0x8000  # in `feature`: a missing value goes left
+EQUAL = 0x4000  # in `feature`: categorical, a row goes left if it equals the threshold
+FEATURE = 0x3FFF
+LEVELS = 65535  # fixed-point levels of a regression target, and the most votes of one leaf
+SUM = 16777215  # the largest sum of votes: 2^24 - 1, exact in float32
+NAN = float("nan")
+INF = float("inf")
+HUGE = 3.4028234663852886e38  # the largest float32: every present value is below it
+MASK = 0x3FFFFFFF  # 2^30 - 1, the largest int that costs a 32-bit board no memory
+
+KINDS = ("random-forest", "extra-trees", "random-patches")
+CRITERIA = ("gini", "entropy", "mse")
+SPLITTERS = ("mab", "mab-paper", "exact")
+
+BOARD = hasattr(gc, "mem_free")  # a small heap: memory is short, and time less so
+PIECE = 12 if BOARD else 12288  # values that are coded at once: multiples of 3, base64 joins them
+
+
+class Spent:
+    """What a training has cost so far: insertions, rows read, rounds, seconds.
+
+    >>> from edgeforest import train
+    >>> forest = train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], budget=500)
+    >>> forest.spent.insertions <= 500
+    True
+    """
+
+    def __init__(
+        self,
+        insertions: "int" = 0,
+        rows_read: "int" = 0,
+        rounds: "int" = 0,
+        seconds: "float" = 0.0,
+    ) -> "None":
+        self.insertions = insertions
+        self.rows_read = rows_read
+        self.rounds = rounds
+        self.seconds = seconds
+
+    def __repr__(self) -> "str":
+        return (
+            f"Spent(insertions={self.insertions}, rows_read={self.rows_read}, "
+            f"rounds={self.rounds}, seconds={self.seconds:.3f})"
+        )
+
+
+# Keys of the model file that are attributes of the forest, two of them by other names.
+HEADER = "kind criterion splitter seed features categories classes importances budget scale".split()
+
+
+def attribute(key: "str") -> "str":
+    """The attribute of a forest that the model file calls by this key."""
+    return {"features": "names", "budget": "limit"}.get(key, key)
+
+
+class Forest:
+    """A trained forest: flat arrays, nodes in preorder, integer votes.
+
+    Node i of `feature` is LEAF, or a feature with its flags; its left child is i + 1, its right
+    child right[i]; of a leaf, right[i] is the place of its votes. Numbers go left if they are at
+    most the threshold, both as float32.
+
+    >>> from edgeforest import train
+    >>> forest = train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], n_trees=4)
+    >>> len(forest), forest.classes, forest.predict([[1], [5]]), forest.feature_importances
+    (4, [False, True], [False, True], [1.0])
+    """
+
+    kind: "str"
+    criterion: "str"
+    splitter: "str"
+    seed: "int"
+    names: "list[str]"
+    categories: "list[list[Label] | None]"
+    classes: "list[Label] | None"
+    importances: "list[int]"
+    limit: "int | None"
+    scale: "int"
+    regression: "bool"
+    n_votes: "int"
+    n_features: "int"
+    places: "list[dict[Label, int] | None]"
+    all_numbers: "bool"
+    cut: "array[int] | None"
+    packed: "Any"  # what an engine makes of the arrays when it first predicts
+
+    # How a computer takes rows of other kinds, such as frames; a board knows lists and arrays.
+    adapt: "ClassVar[Callable[[Forest, Any], Any] | None]" = None
+
+    def __init__(self) -> "None":
+        self.roots = array("I")
+        self.feature = array("H")
+        self.threshold = array("f")
+        self.right = array("H")
+        self.votes = array("H")
+        self.low = self.span = 0.0
+        self.engine: "str | None" = None
+        self.spent = Spent()
+        self.limit = None
+        self.predictor: "Predictor | None" = (
+            None  # what predicts faster than this file, if anything
+        )
+
+    def prepare(self) -> "None":
+        """Derive what prediction needs from what is stored."""
+        self.regression = self.classes is None
+        self.n_votes = len(self.classes or (0,))
+        self.n_features = len(self.names)
+        self.places = [
+            None if kinds is None else {v: c + 1 for c, v in enumerate(kinds)}
+            for kinds in self.categories
+        ]
+        self.all_numbers = all([p is None for p in self.places])
+        self.cut = self.packed = None
+        if BOARD:  # where predicting must not allocate
+            self.round_down()
+
+    def round_down(self) -> "array[int]":
+        """Thresholds rounded down: the same for a row of whole numbers, and no float to allocate."""
+        code = "h"
+        for t in self.threshold:
+            if not -32768 <= t < 32768:
+                code = "i"
+        self.cut = cut = array(code, bytes(struct.calcsize(code) * len(self.threshold)))
+        for i, t in enumerate(self.threshold):
+            cut[i] = math.floor(max(-MASK, min(MASK, t)))
+        return cut
+
+    def __len__(self) -> "int":
+        return len(self.roots)
+
+    def split(self, node: "int") -> "tuple[int, bool, bool] | None":
+        """Of a split: its feature, whether that is categorical, whether missing goes left.
+
+        None of a leaf, whose votes are at place right[node].
+        """
+        return split_of(self.feature[node])
+
+    def encode(self, row: "Any") -> "array[float]":
+        """A row as the float32 numbers that trees compare: categories become their codes."""
+        if not is_sequence(row) or len(row) != self.n_features:
+            raise ValueError(f"a row must have {self.n_features} values, got {amount(row)}")
+        row = list(row)  # an array made of bytes would take their bits
+        check_steady(len(row) == self.n_features, "a row", self.n_features)
+        if self.all_numbers:
+            try:
+                return array("f", row)
+            except (TypeError, ValueError, OverflowError):
+                pass
+        values = array("f")
+        for f, v in enumerate(row):
+            try:
+                place = self.places[f]
+                if place is None:
+                    v = as_float(v, 0, "")
+                else:  # an unknown category goes as missing goes
+                    v = place.get(v.item() if hasattr(v, "item") else v, NAN)
+                values.append(v)
+            except TypeError:
+                raise TypeError(f"feature {self.names[f]!r} must be a number, got {v!r}") from None
+        return values
+
+    def predict_into(self, row: "Any", out: "MutableSequence[int]") -> "int":
+        """Sum the trees' votes for `row` into `out`, without allocation; returns the winner's place.
+
+        `row` holds what `encode` gives, or whole numbers (bytes, array of int); `out` has a place
+        for each class, or one for a regression (`value` turns its sum into the prediction).
+        """
+        feature = self.feature  # one by one: a tuple would be an allocation
+        right = self.right
+        votes = self.votes
+        width = self.n_votes
+        threshold: "Any" = self.threshold
+        if isinstance(row[0], int):
+            threshold = self.cut or self.round_down()
+        for k in range(width):
+            out[k] = 0
+        for node in self.roots:
+            f = feature[node]
+            while f != LEAF:
+                x = row[f & FEATURE]
+                if f & EQUAL:
+                    if x != x or x == 0:
+                        left = f & MISSING_LEFT
+                    else:
+                        left = x == threshold[node]
+                elif x != x:
+                    left = f & MISSING_LEFT
+                else:
+                    left = x <= threshold[node]
+                node = node + 1 if left else right[node]
+                f = feature[node]
+            place = right[node] * width
+            for k in range(width):
+                out[k] += votes[place + k]
+        best = 0
+        for k in range(1, width):
+            if out[k] > out[best]:
+                best = k
+        return best
+
+    def step(self) -> "float":
+        """What one vote adds to the prediction of a regression, as a float32."""
+        return array("f", [self.span / (self.scale * len(self.roots))])[0]
+
+    def value(self, total: "int") -> "float":
+        """The prediction of a regression from its summed votes, computed as float32 machines do."""
+        part = array("f", [total * self.step()])[0]
+        return array("f", [part + self.low])[0]
+
+    def vote(self, rows: "Any") -> "tuple[bool, list[tuple[int, list[int]]]]":
+        """Predict one row or many: whether it is one, and the (winner, votes) of each."""
+        rows = as_rows(self.adapt(rows) if self.adapt else rows)
+        one = len(rows) > 0 and not is_sequence(rows[0])
+        answers = []
+        for row in [rows] if one else rows:
+            out = [0] * self.n_votes
+            answers.append((self.predict_into(self.encode(row), out), out))
+        return one, answers
+
+    def predict(self, rows: "Any") -> "Any":
+        """The class or value of one row, or a list of them for a sequence of rows."""
+        if self.predictor:
+            return self.predictor.predict(rows)
+        return self.name(self.vote(rows))
+
+    def name(self, voted: "tuple[bool, list[tuple[int, list[int]]]]") -> "Any":
+        """The classes or values that the votes of rows stand for."""
+        one, answers = voted
+        found: "list[Any]"
+        if self.classes is None:
+            found = [self.value(out[0]) for _, out in answers]
+        else:
+            found = [self.classes[best] for best, _ in answers]
+        return found[0] if one else found
+
+    def predict_proba(self, rows: "Any") -> "Any":
+        """The share of each class, in the order of `classes`, of one row or a sequence of rows."""
+        if self.regression:
+            raise ValueError("a regression has no class shares; use predict")
+        one, answers = (self.predictor or self).vote(rows)
+        # Votes add up to scale * trees, unless forests were joined that know different classes.
+        shares = [[v / (sum(out) or 1) for v in out] for _, out in answers]
+        return shares[0] if one else shares
+
+    @property
+    def feature_importances(self) -> "list[float]":
+        """Mean decrease in impurity by feature, summing to one."""
+        return [v / 1000000 for v in self.importances]
+
+    def text(self) -> "Iterator[str]":
+        """The model as compact JSON, piece by piece; the last one holds the checksum."""
+        from edgeforest.writer import sealed  # a board that only predicts does without
+
+        return sealed(self)
+
+    def to_json(self) -> "str":
+        """The model as compact JSON."""
+        return "".join(self.text())
+
+    def write(self, stream: "Writable") -> "None":
+        """Write the model to an open text stream."""
+        for piece in self.text():
+            stream.write(piece)
+
+    def save(self, path: "Any") -> "None":
+        """Write the model to a file; the old file stays whole until the new one is complete."""
+        from edgeforest.files import write
+
+        write(path, self.text(), b"\n")
+
+
+def split_of(word: "int") -> "tuple[int, bool, bool] | None":
+    """What an item of `Forest.feature` says: see `Forest.split`."""
+    if word == LEAF:
+        return None
+    return word & FEATURE, word & EQUAL > 0, word & MISSING_LEFT > 0
+
+
+def node_word(feature: "int", equal: "bool", missing_left: "bool") -> "int":
+    """The item of `Forest.feature` for a split: `split_of` the other way round."""
+    return feature | (EQUAL if equal else 0) | (MISSING_LEFT if missing_left else 0)
+
+
+# ---- Checks of what the user gave -------------------------------------------------------------
+
+
+def is_sequence(value: "Any") -> "bool":
+    """Whether it has a length and places, and is not text."""
+    try:
+        return not isinstance(value, (str, dict, set)) and len(value) >= 0
+    except TypeError:
+        return False
+
+
+def as_rows(rows: "Any") -> "Any":
+    """A row or rows as something to index."""
+    if is_sequence(rows):
+        return rows
+    if isinstance(rows, (str, dict, set)) or not hasattr(rows, "__iter__"):
+        raise TypeError(f"give a row, or a list of rows; got {rows!r}")
+    return list(rows)
+
+
+def amount(value: "Any") -> "int | str":
+    """What was given instead of a list of the right length."""
+    return len(value) if is_sequence(value) else repr(value)
+
+
+def as_float(v: "Any", i: "int", what: "str") -> "float":
+    """A value as a float, NaN for None; a TypeError if it is not a number."""
+    try:
+        if not isinstance(v, (str, bytes, bytearray)):
+            return NAN if v is None else float(v)
+    except (TypeError, ValueError):
+        pass
+    except OverflowError:
+        return INF if v > 0 else -INF
+    raise TypeError(f"row {i} of {what} must be a number, got {v!r}")
+
+
+def check_steady(holds: "bool", what: "str", n: "int") -> "None":
+    """Refuse data that are not what `len` said, or were something else when they were read again."""
+    if not holds:
+        raise ValueError(
+            f"{what} must yield as many values as its length says ({n}), and not change meanwhile"
+        )

@@ -1,0 +1,361 @@
+"""The operations on a node of a tree, in plain Python: the pure engine.
+
+A race needs a node's rows counted, its arms ranked and measured, and its rows parted. `NumpyNodes`
+in core_numpy.py does the same on whole arrays; the native engine does all of it in C, a whole tree
+at a time. This file runs unchanged on CPython and MicroPython.
+"""
+
+from array import array
+
+from edgeforest.budget import tidy
+from edgeforest.codes import code_of
+from edgeforest.criteria import Contender, best_arm, better_threshold, decide, measure, total_of
+from edgeforest.forest import split_of
+
+if 0:  # for type checkers: a board compiles nothing of it
+    from edgeforest.budget import Rng
+    from edgeforest.criteria import Split
+    from edgeforest.host.types import *
+
+GROUP_ROWS = 64  # rows of a node that place its bins
+LOOK_ROWS = 256  # rows of a node in which a feature must vary to take part
+
+
+class Nodes:
+    """The operations on the rows of a tree's nodes, in plain Python.
+
+    A node's rows are `rows[start:end]`. Another engine has a class with the same public methods
+    (`NodeOperations` in host/types.py lists them), and what they return is the same.
+    """
+
+    def __init__(self, task: "Any", rows: "Any" = None) -> "None":
+        self.task = task
+        self.data = task.data
+        self.bins = task.n_bins
+        n = self.data.n
+        for kinds in self.data.categories:
+            if kinds is not None:
+                self.bins = max(self.bins, len(kinds))
+        self.rows = rows
+        self.times: "Any" = None  # how often the tree in hand drew each row
+        if rows is None:
+            self.rows = array("H" if n < 65536 else "I", range(task.places_of_rows()))
+            self.times = bytearray(b"\1" * n)
+
+    def draw(self, rng: "Rng") -> "int":
+        """Fill the front of `rows` with a tree's rows, in random order; returns how many."""
+        task, rows, weights = self.task, self.rows, self.data.weights
+        size: "int" = task.sample_size
+        if weights is not None:
+            from edgeforest.weights import draw
+
+            draw(weights, rng, rows, size, task.bootstrap)
+        elif task.bootstrap:
+            rng.fill(rows, self.data.drawable())
+        else:
+            for i in range(self.data.drawable()):
+                rows[i] = i
+            rng.shuffle(rows, size)
+        if self.data.patch:
+            for i in range(size):
+                rows[i] = self.data.patch[rows[i]]
+        task.budget.spent.rows_read += size
+        if weights is None and not task.bootstrap:
+            return size
+        # A row that was drawn more than once is stored once, with its count.
+        self.times = None
+        tidy()
+        n = self.data.n
+        times = self.times = array("H", bytes(2 * n)) if weights else bytearray(n)
+        most = 65535 if weights else 255
+        front = 0
+        for i in range(size):
+            row = rows[i]
+            if not times[row]:
+                rows[front] = row
+                front += 1
+            if times[row] < most:
+                times[row] += 1
+        return front
+
+    def drawn(
+        self, start: "int", end: "int", rng: "Rng", count: "int" = 0
+    ) -> "Iterator[Contender]":
+        """Draw features that vary among the node's first rows, one by one, each with its bins.
+
+        Bins are of equal mass. In a small node they are bounded by the codes of the first `count`
+        rows, and a feature that does not vary takes up a place, as long as there is another.
+        """
+        rows = self.rows
+        features = self.task.features[:]
+        most = self.task.max_features
+        head = rows[start : min(end, start + GROUP_ROWS)]
+        chosen = i = 0
+        while chosen < most and i < len(features):
+            j = i + rng.below(len(features) - i)
+            features[i], features[j] = features[j], features[i]
+            column = self.data.columns[features[i]]
+            tidy()
+            codes = [column[row] for row in head]
+            few = codes[:count]
+            codes.sort()
+            if codes[0] == codes[-1]:  # the same so far: a rare value may show up further on
+                for at in range(start + GROUP_ROWS, min(end, start + LOOK_ROWS)):
+                    if column[rows[at]] != codes[0]:
+                        codes = sorted([codes[0], column[rows[at]]])
+                        break
+            i += 1
+            if codes[0] != codes[-1]:
+                chosen += 1
+                yield self.contender(features[i - 1], codes, few, rng)
+            if count and chosen and i >= most:
+                break
+
+    def contenders(self, start: "int", end: "int", rng: "Rng") -> "tuple[list[Contender], int]":
+        """All features of a race, in their order, and how many cells apart their classes lie."""
+        chosen = list(self.drawn(start, end, rng))
+        chosen.sort(key=lambda c: c.feature)
+        stride = 1 + max([c.bins for c in chosen], default=0)
+        for c in chosen:
+            c.h = [0] * (stride * self.data.width)
+        return chosen, stride
+
+    def contender(
+        self, f: "int", codes: "list[int]", values: "list[int]", rng: "Rng"
+    ) -> "Contender":
+        """A feature with its bins, from the sorted codes of the node's first rows, or a few codes."""
+        data, task = self.data, self.task
+        kinds = data.categories[f]
+        if kinds is not None:
+            every = range(len(kinds) + 1)
+            return Contender(f, data.columns[f], every, every, True)
+        raw = data.raw
+        present = codes if raw or codes[0] else [c for c in codes if c]
+        first, last = present[0], present[-1]
+        bins = task.n_bins
+        extra = task.kind == "extra-trees"
+        if extra or task.splitter == "mab-paper":
+            bounds = data.bounds[f]
+            low = bounds[max(0, first - 1)]
+            span = bounds[last] - low
+            if extra:  # uniform between the smallest and the largest
+                spots = sorted([low + span * rng.unit() for _ in range(1, bins)])
+            else:  # equally spaced
+                spots = [low + span * i / bins for i in range(1, bins)]
+            # One that falls among the largest values is put below them, where it parts the node.
+            wanted = [
+                int(x) if raw else min(last - 1, max(first, code_of(x, bounds))) for x in spots
+            ]
+        elif values:
+            wanted = [c for c in sorted(values) if first <= c < last]
+            if not wanted:
+                wanted = present[-1 - present.count(last) :][:1]
+        else:  # of equal mass, midway between two neighbours
+            n = len(present)
+            wanted = [
+                (present[j - 1] + present[j]) >> 1
+                for j in [i * n // bins for i in range(1, bins)]
+                if j
+            ]
+            if first < last and wanted[0] >= last:  # few are below the largest, but some
+                wanted = [(present[-1 - present.count(last)] + last) >> 1]
+        tidy()
+        cuts = bytearray(1)  # cuts[b]: the highest code of bin b
+        table = bytearray(0 if raw else 1)
+        before = len(table) - 1
+        for cut in wanted:
+            if before < cut < last:
+                table += bytes([len(cuts)]) * (cut - before)
+                cuts.append(cut)
+                before = cut
+        table += bytes([len(cuts)]) * (255 - before)
+        cuts.append(255)
+        return Contender(f, data.columns[f], table, cuts, False)
+
+    def count(
+        self, racing: "list[Contender]", stride: "int", start: "int", end: "int"
+    ) -> "tuple[int, int]":
+        """Count rows start..end into every racing feature's histogram, or as many as time allows.
+
+        Returns up to where, and the sum of the squared times drawn: a mean over rows that count w
+        times each is as unsure as sum(w)^2 / sum(w^2) single ones.
+        """
+        squares = 0
+        budget = self.task.budget
+        some = max(32, min(1024, self.data.n >> 5))  # rows at once: lists are fast and large
+        for at in range(start, end, some):
+            if at > start and budget.late():
+                budget.give_back(end - at, len(racing))
+                end = at
+                break
+            piece: "Any" = self.read(at, min(end, at + some), stride)
+            for c in racing:
+                self.add(c, piece, stride)
+            for times in piece[1]:
+                squares += times * times
+            piece = None  # before the next one is read
+        return end, squares
+
+    def read(self, start: "int", end: "int", stride: "int") -> "tuple[list[int], list[int], Any]":
+        """Of some rows: themselves, the times drawn, and their labels or moments of the target."""
+        y, times = self.data.y, self.times
+        rows = list(self.rows[start:end])
+        drawn = [times[row] for row in rows]
+        if not self.data.regression:
+            return rows, drawn, [y[row] * stride for row in rows]
+        labels = [y[row] for row in rows]
+        width = self.data.width
+        if width == 5:  # 11 bits and a sign: their fourth powers still add up exactly
+            labels = [(v >> 5) - 1024 for v in labels]
+        moments = [drawn]
+        while len(moments) < width:
+            moments.append([a * b for a, b in zip(moments[-1], labels)])
+        return rows, drawn, moments
+
+    def add(
+        self, c: "Contender", values: "tuple[list[int], list[int], Any]", stride: "int"
+    ) -> "None":
+        """Count what was read into one histogram; one insertion counts all times of a row."""
+        rows, drawn, labels = values
+        h, table, column = c.h, c.table, c.column
+        if not self.data.regression:
+            for row, label, n in zip(rows, labels, drawn):
+                h[table[column[row]] + label] += n
+        elif len(labels) == 3:
+            for row, n, y, yy in zip(rows, labels[0], labels[1], labels[2]):
+                i = table[column[row]]
+                h[i] += n
+                h[i + stride] += y
+                h[i + stride + stride] += yy
+        else:
+            for k, moment in enumerate(labels):
+                for row, y in zip(rows, moment):
+                    h[table[column[row]] + k * stride] += y
+
+    def total(self, c: "Contender", stride: "int") -> "list[int]":
+        """The cells of all rows that a race has counted."""
+        return total_of(c, stride)
+
+    def rank(
+        self, racing: "list[Contender]", stride: "int", total: "list[int]", least: "int"
+    ) -> "None":
+        """Note the best arm of every racing feature."""
+        for c in racing:
+            c.best = best_arm(self.task.criterion, c, stride, total, least)
+
+    def measure(
+        self, racing: "list[Contender]", stride: "int", total: "list[int]", rest: "float"
+    ) -> "None":
+        """Note the gain of every racing feature's best arm, and how sure it is."""
+        measure(self.task.criterion, racing, stride, total, rest)
+
+    def better_threshold(
+        self, c: "Contender", stride: "int", total: "list[int]", rest: "float", slack: "float"
+    ) -> "bool":
+        """Whether another arm of the leading feature may still beat its best by more than slack."""
+        return better_threshold(self.task.criterion, c, stride, total, rest, slack, self.task.z)
+
+    def race_small(
+        self, start: "int", end: "int", rng: "Rng"
+    ) -> "Generator[Any, None, Split | None]":
+        """Find the split of a small node: count all of it, one feature after the other.
+
+        The first feature that parts the classes for good ends the race: nothing can beat it.
+        """
+        task = self.task
+        n = end - start
+        criterion = task.criterion
+        stride = self.bins + 1
+        piece = self.read(start, end, stride)
+        best = None
+        top = 0.0  # its score
+        few = max(1, task.n_bins // 2 - 1)  # rows whose codes bound the bins
+        for c in self.drawn(start, end, rng, few):
+            if not task.budget.take(n, 1):
+                break
+            c.h = [0] * (stride * self.data.width)
+            self.add(c, piece, stride)
+            yield task
+            total = total_of(c, stride)
+            c.best = best_arm(criterion, c, stride, total, task.min_samples_leaf)
+            if c.best and (best is None or c.best[0] > top):
+                best, top = c, c.best[0]
+                if n == 2 or c.best[0] >= criterion.perfect * criterion.size(total):
+                    break
+        if best is None:
+            return None
+        split = decide(task, best, stride, total, 0.0)
+        if not best.equal and task.kind != "extra-trees":  # midway to the next code in the node
+            above = 256
+            for row in piece[0]:
+                if split.code < best.column[row] < above:
+                    above = best.column[row]
+            if above < 256:
+                split.code = (split.code + above) >> 1
+        return split
+
+    def partition(self, start: "int", end: "int", word: "int", code: "int") -> "int":
+        """Bring the rows that go left to the front, in place; returns where the others begin.
+
+        The first row that stands wrong changes places with the last one, and so on inwards. Rows
+        were drawn in random order, and which way a row goes does not depend on its place: so the
+        first rows of either side are a random sample of it again.
+        """
+        feature, goes_left = sides(word, code)
+        rows, column = self.rows, self.data.columns[feature]
+        low = start
+        high = end - 1
+        while True:
+            while low <= high and goes_left[column[rows[low]]]:
+                low += 1
+            while low <= high and not goes_left[column[rows[high]]]:
+                high -= 1
+            if low > high:
+                return low
+            rows[low], rows[high] = rows[high], rows[low]
+            low += 1
+            high -= 1
+
+    def is_mixed(self, start: "int", end: "int") -> "bool":
+        """Whether the rows have more than one label."""
+        y, rows = self.data.y, self.rows
+        first = y[rows[start]]
+        for i in range(start + 1, end):
+            if y[rows[i]] != first:
+                return True
+        return False
+
+    def cells(self, start: "int", end: "int") -> "Any":
+        """The classes of rows start..end; of a regression, how many rows and the sum of targets."""
+        rows, y, times = self.rows, self.data.y, self.times
+        if self.data.regression:
+            total = n = 0
+            for i in range(start, end):
+                row = rows[i]
+                total += y[row] * times[row]
+                n += times[row]
+            return n, total, 0
+        counts = [0] * self.data.width
+        for i in range(start, end):
+            row = rows[i]
+            counts[y[row]] += times[row]
+        return counts
+
+    def draws(self, start: "int", end: "int") -> "int":
+        """How many draws rows start..end stand for, as far as `min_samples_leaf` has to know."""
+        if end - start >= self.task.min_samples_leaf:
+            return end - start
+        times = self.times
+        return sum([times[row] for row in self.rows[start:end]])
+
+
+def sides(word: "int", code: "int") -> "tuple[int, bytearray]":
+    """The feature of a split, and a table from code to whether it goes left."""
+    feature, equal, missing_left = split_of(word) or (0, False, False)
+    if equal:
+        table = bytearray(256)
+        table[code] = 1
+    else:
+        table = bytearray(b"\1" * (code + 1) + bytes(255 - code))
+    table[0] = 1 if missing_left else 0
+    return feature, table

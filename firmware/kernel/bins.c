@@ -1,0 +1,275 @@
+/* Bins: which features race at a node, and how their codes are grouped.
+ *
+ * Features are drawn until enough of them vary at the node. The codes of the node's first rows show
+ * where to cut; a table of 256 bytes then gives the bin of any code.
+ */
+#include "race.h"
+
+static void sort_spots(double *spots, int n)
+{
+    for (int i = 1; i < n; i++) {
+        double x = spots[i];
+        int j = i;
+        for (; j > 0 && spots[j - 1] > x; j--)
+            spots[j] = spots[j - 1];
+        spots[j] = x;
+    }
+}
+
+/* The first code whose bound is not below x. */
+static int code_of(const ef_column *c, double x)
+{
+    int low = 1, high = c->last;
+    while (low < high) {
+        int middle = (low + high) >> 1;
+        if ((double)c->bounds[middle] < x)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void ef_sort_codes(ef_order *o, const uint8_t *codes, int n)
+{
+    uint8_t counts[2][256]; /* two, because a count that was just changed is slow to change again */
+    uint64_t words[32];
+    int upto = 0, distinct = 0;
+    memset(counts, 0, sizeof counts);
+    int i = 0;
+    for (; i + 1 < n; i += 2) {
+        counts[0][codes[i]]++;
+        counts[1][codes[i + 1]]++;
+    }
+    if (i < n)
+        counts[0][codes[i]]++;
+    for (i = 0; i < 256; i++)
+        counts[0][i] = (uint8_t)(counts[0][i] + counts[1][i]);
+    memcpy(words, counts[0], sizeof words);
+    for (int word = 0; word < 32; word++)
+        while (words[word]) { /* the next code that occurs: a byte that is not zero */
+            int code = ef_first_byte(words[word]);
+            words[word] &= ~ef_byte_mask(code);
+            code += 8 * word;
+            upto += counts[0][code];
+            o->codes[distinct] = (uint8_t)code;
+            o->upto[distinct++] = (uint8_t)upto;
+        }
+    o->distinct = distinct;
+}
+
+/* Where cuts are wanted, into `wanted`; these three return how many. Codes `first` to `last` occur. */
+
+/* At random (extra) or equally spaced (paper), between the smallest and the largest number. */
+static int spaced_cuts(ef_tree *tree, const ef_column *column, int first, int last, int *wanted)
+{
+    const ef_task *task = tree->task;
+    int bins = task->n_bins;
+    double spots[256];
+    double low = ef_bound(column, first > 0 ? first - 1 : 0);
+    double span = ef_bound(column, last) - low;
+    for (int i = 1; i < bins; i++)
+        spots[i - 1] = task->extra ? low + span * (ef_rng_next(&tree->rng) / 1073741824.0)
+                                   : low + span * (double)i / (double)bins;
+    if (task->extra)
+        sort_spots(spots, bins - 1);
+    for (int i = 0; i < bins - 1; i++) {
+        wanted[i] = task->raw ? (int)spots[i] : code_of(column, spots[i]);
+        if (!task->raw && wanted[i] < first)
+            wanted[i] = first;
+        if (!task->raw && wanted[i] >= last)
+            wanted[i] = last - 1;
+    }
+    return bins - 1;
+}
+
+/* At the codes of the first `few` rows. The smallest code is at place `at` of the order. */
+static int cuts_of_few(const ef_contender *c, const ef_order *o, int at, int few, int *wanted)
+{
+    uint8_t seen[256];
+    int count = 0;
+    memset(seen, 0, sizeof seen);
+    for (int i = 0; i < few; i++)
+        seen[c->head[i]] = 1;
+    for (int i = at; i < o->distinct - 1; i++)
+        if (seen[o->codes[i]])
+            wanted[count++] = o->codes[i];
+    if (count == 0 && at < o->distinct - 1)
+        wanted[count++] = o->codes[o->distinct - 2];
+    return count;
+}
+
+/* So that bins have the same number of rows. */
+static int even_cuts(const ef_order *o, int at, int bins, int *wanted)
+{
+    int skipped = at ? o->upto[0] : 0; /* the missing values */
+    int first = o->codes[at], last = o->codes[o->distinct - 1], count = 0;
+    int n = o->upto[o->distinct - 1] - skipped;
+    int whole = n / bins, part = n % bins, j = 0, rest = 0;
+    for (int i = 1; i < bins; i++) {
+        j += whole; /* i * n / bins */
+        rest += part;
+        if (rest >= bins) {
+            rest -= bins;
+            j++;
+        } else if (whole == 0) {
+            continue; /* the same row again */
+        }
+        while (o->upto[at] - skipped < j) /* midway between row j - 1 and row j, in order */
+            at++;
+        int next = o->upto[at] - skipped > j ? o->codes[at] : o->codes[at + 1];
+        wanted[count++] = (o->codes[at] + next) >> 1;
+    }
+    if (first < last && wanted[0] >= last) { /* only a few rows are below the largest */
+        wanted[0] = (o->codes[o->distinct - 2] + last) >> 1;
+        count = 1;
+    }
+    return count;
+}
+
+/* Codes from .. to are in this bin. Some after them are overwritten too: they are filled in later. */
+static void fill_table(uint8_t *table, int from, int to, int bin)
+{
+    uint64_t pattern = (uint64_t)bin * 0x0101010101010101u;
+    for (; from <= to; from += 8)
+        memcpy(table + from, &pattern, sizeof pattern);
+}
+
+/* Make the table from the cuts that are wanted, each once and in order. */
+static void cut_bins(const ef_task *task, ef_contender *c, const ef_order *o, int all,
+                     const int *wanted, int count)
+{
+    int last = o->codes[o->distinct - 1];
+    int before = task->raw ? -1 : 0, bin = 1, place = 0;
+    c->cuts[0] = 0;
+    c->table[0] = 0;
+    if (all && !task->raw && o->codes[0] == 0)
+        place = 1;
+    for (int i = 0; i < count; i++) {
+        int cut = wanted[i];
+        if (before < cut && cut < last) {
+            if (all)
+                for (; o->codes[place] <= cut; place++)
+                    c->table[o->codes[place]] = (uint8_t)bin;
+            else
+                fill_table(c->table, before + 1, cut, bin);
+            c->cuts[bin++] = (uint8_t)cut;
+            before = cut;
+        }
+    }
+    if (all)
+        for (; place < o->distinct; place++)
+            c->table[o->codes[place]] = (uint8_t)bin;
+    else
+        fill_table(c->table, before + 1, 255, bin);
+    c->cuts[bin] = 255;
+    c->bins = (uint8_t)bin;
+}
+
+void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int few)
+{
+    const ef_task *task = tree->task;
+    const ef_column *column = c->column;
+    if (column->categories) {
+        c->equal = 1;
+        c->bins = column->categories;
+        for (int i = 0; i <= column->categories; i++)
+            c->table[i] = c->cuts[i] = (uint8_t)i;
+        memset(c->table + c->bins + 1, 0, (size_t)(255 - c->bins)); /* these do not exist */
+        return;
+    }
+    c->equal = 0;
+    int at = !task->raw && o->codes[0] == 0; /* after the missing values */
+    int wanted[256], count;
+    if (task->extra || task->splitter == EF_PAPER)
+        count = spaced_cuts(tree, column, o->codes[at], o->codes[o->distinct - 1], wanted);
+    else if (few)
+        count = cuts_of_few(c, o, at, few, wanted);
+    else
+        count = even_cuts(o, at, task->n_bins, wanted);
+    cut_bins(task, c, o, all, wanted, count);
+}
+
+int ef_draw_next(ef_tree *tree, const uint32_t *rows, int head, int32_t *drawn, ef_contender *c)
+{
+    const ef_task *task = tree->task;
+    if (*drawn == task->n_usable)
+        return 0;
+    uint16_t *features = tree->features;
+    int32_t i = (*drawn)++;
+    int32_t j = i + (int32_t)ef_rng_below(&tree->rng, (uint32_t)(task->n_usable - i));
+    uint16_t f = features[j];
+    features[j] = features[i];
+    features[i] = f;
+    c->feature = f;
+    c->column = task->columns + f;
+    ef_gather(tree, c->column, rows, head, c->head);
+    return 1;
+}
+
+/* Put the codes of a feature in order; returns whether it varies. If the first rows are all the
+ * same, a rare value is looked for in the `look` first rows. */
+static int order_codes(ef_tree *tree, const uint32_t *rows, int head, int64_t look,
+                       const ef_contender *c, ef_order *order)
+{
+    uint8_t low = c->head[0], other = low, more[EF_PIECE];
+    if (ef_varies(c->head, head)) {
+        ef_sort_codes(order, c->head, head);
+        return 1;
+    }
+    for (int64_t at = head; at < look && other == low; at += EF_PIECE) {
+        int piece = look - at < EF_PIECE ? (int)(look - at) : EF_PIECE;
+        uint8_t differ = 0;
+        ef_gather(tree, c->column, rows + at, piece, more);
+        for (int k = 0; k < piece; k++)
+            differ = (uint8_t)(differ | (more[k] ^ low));
+        for (int k = 0; differ && other == low; k++)
+            other = more[k];
+    }
+    order->distinct = 2;
+    order->codes[0] = low < other ? low : other;
+    order->codes[1] = low < other ? other : low;
+    order->upto[0] = 1;
+    order->upto[1] = 2;
+    return other != low;
+}
+
+int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
+{
+    const uint32_t *rows = tree->rows + start;
+    int head = n < EF_GROUP_ROWS ? (int)n : EF_GROUP_ROWS, chosen = 0;
+    int64_t look = n < EF_LOOK_ROWS ? n : EF_LOOK_ROWS;
+    int32_t drawn = 0;
+    ef_order order;
+    if (tree->task->row_major && n > EF_EXACT_BELOW) { /* smaller nodes are in the cache already */
+        ptrdiff_t step = tree->task->columns[0].step;
+        ptrdiff_t most = EF_LINE * 8 * (ptrdiff_t)tree->task->max_features;
+        for (int i = 0; i < head && step <= most; i++)
+            for (ptrdiff_t at = 0; at < step; at += EF_LINE)
+                EF_PREFETCH(tree->task->columns[0].values + rows[i] * step + at);
+    }
+    while (chosen < tree->task->max_features) {
+        ef_contender *c = tree->contenders + chosen;
+        if (!ef_draw_next(tree, rows, head, &drawn, c))
+            break;
+        if (order_codes(tree, rows, head, look, c, &order)) {
+            ef_make_bins(tree, c, &order, 0, 0); /* all codes: data may change meanwhile */
+            chosen++;
+        }
+    }
+    /* In the order of their features. The list is sorted, not the contenders: they are large. */
+    uint32_t *racing = tree->racing;
+    for (int i = 0; i < chosen; i++) {
+        int j = i;
+        for (; j > 0 && tree->contenders[racing[j - 1]].feature > tree->contenders[i].feature; j--)
+            racing[j] = racing[j - 1];
+        racing[j] = (uint32_t)i;
+    }
+    size_t cells = 0;
+    for (int i = 0; i < chosen; i++) {
+        tree->contenders[i].h = cells;
+        cells += (size_t)(tree->contenders[i].bins + 1) * (size_t)tree->width;
+    }
+    ef_zero_cells(tree, 0, cells);
+    return chosen;
+}

@@ -1,0 +1,141 @@
+/* What the two parts of the online learner share: online.c (rows and trees), online_race.c (races). */
+#ifndef EF_ONLINE_H
+#define EF_ONLINE_H
+
+#include "internal.h"
+
+/* The constants of edgeforest/online.py, which explains them; a test compares them. */
+#define START 16
+#define STEP 8
+#define PATIENCE 20
+#define SURE 1.0
+#define PRIOR 1
+#define EVERY 200
+#define MANY 4096
+#define TRIES 8
+#define CLEARLY 4
+#define FIRST 64
+#define UNIT 512
+#define LONG 1021
+#define MOST (1u << 28)
+#define NONE 0xFFFF
+#define TOLERANCE 0.1
+#define Z 2.25
+
+/* A node: what is needed on the way down lies together. */
+typedef struct {
+    float threshold;
+    uint16_t feature, left, right;
+    uint8_t depth;
+} ef_fork;
+
+/* One tree that learns, and for each leaf a queue of the latest rows in it. */
+struct ef_sapling {
+    ef_fork *nodes;
+    uint16_t *slot, *wait, *head, *tail, *next, *leaf, *features;
+    uint32_t *missed, *votes;
+    double *importance;
+    int32_t better, worse; /* rows since the last contest that the challenger got less, more wrong */
+    int32_t n_nodes;
+    uint32_t shift;
+};
+
+/* The race of a leaf. Its features, bins, cuts and cells lie in arrays of the grove, by slot. */
+struct ef_live {
+    int64_t seen, squares, due;
+    uint16_t tree, node; /* the tree as its place in memory */
+    int32_t n;
+};
+
+/* Numbers of a leaf's votes, of a bin's cells, and so on. */
+static inline size_t ef_votes_of(const ef_plan *p) { return p->width ? (size_t)p->width : 2; }
+static inline size_t ef_cells_of(const ef_plan *p) { return p->width ? (size_t)p->width : 3; }
+static inline size_t ef_cell_bytes(const ef_plan *p)
+{
+    return p->width ? sizeof(int32_t) : sizeof(int64_t);
+}
+static inline size_t ef_padded_cuts(const ef_plan *p)
+{
+    return ((size_t)p->n_bins + 7) & ~(size_t)7;
+}
+
+static inline int ef_add_leaf(ef_sapling *tree, int depth)
+{
+    int node = tree->n_nodes++;
+    tree->nodes[node].feature = EF_LEAF;
+    tree->nodes[node].depth = (uint8_t)depth;
+    tree->slot[node] = tree->head[node] = tree->tail[node] = NONE;
+    tree->wait[node] = 0;
+    tree->missed[node] = 0;
+    return node;
+}
+
+static inline int ef_goes_left(float x, unsigned f, float threshold)
+{
+    if (x != x || ((f & EF_EQUAL) && x == 0.0f))
+        return (f & EF_MISSING_LEFT) != 0;
+    return f & EF_EQUAL ? x == threshold : x <= threshold;
+}
+
+/* The leaf that a row reaches. */
+static inline int ef_find(const ef_sapling *tree, const float *row)
+{
+    const ef_fork *nodes = tree->nodes, *node = nodes;
+    for (unsigned f = node->feature; f != EF_LEAF; f = node->feature)
+        node = nodes + (ef_goes_left(row[f & EF_FEATURE], f, node->threshold) ? node->left
+                                                                             : node->right);
+    return (int)(node - nodes);
+}
+
+/* Append a row of the window to the queue of a leaf. */
+static inline void ef_put(ef_sapling *tree, int node, uint16_t place)
+{
+    uint16_t last = tree->tail[node];
+    tree->leaf[place] = (uint16_t)node;
+    tree->next[place] = NONE;
+    if (last == NONE)
+        tree->head[node] = place;
+    else
+        tree->next[last] = place;
+    tree->tail[node] = place;
+}
+
+/* Remove the oldest row of the window, the first of its leaf's queue. */
+static inline void ef_drop(ef_sapling *tree, uint16_t place)
+{
+    uint16_t node = tree->leaf[place];
+    if (node == NONE)
+        return;
+    tree->head[node] = tree->next[place];
+    if (tree->head[node] == NONE)
+        tree->tail[node] = NONE;
+}
+
+/* How often a row counts in a tree, by its number modulo LONG. */
+static inline unsigned ef_times_of(const ef_grove *g, const ef_sapling *tree, uint32_t number)
+{
+    uint32_t at = number + tree->shift;
+    return g->times[at < LONG ? at : at - LONG];
+}
+
+/* End the race of a leaf. */
+static inline void ef_release(ef_grove *g, ef_sapling *tree, int node)
+{
+    g->free_slots[g->n_free++] = tree->slot[node];
+    tree->slot[node] = NONE;
+}
+
+EF_HIDE
+
+/* Count one row of the window into the race of a slot. */
+void ef_live_insert(ef_grove *g, int slot, unsigned place, uint32_t times);
+
+/* Split a leaf if its race is decided; returns how many children went onto the stack. */
+int ef_live_look(ef_grove *g, ef_sapling *tree, int node, int n_stack);
+
+/* Start races of the leaves on the stack with the rows of the window that reached them, and likewise
+ * of their children. */
+void ef_live_grow(ef_grove *g, ef_sapling *tree, int n_stack);
+
+EF_SHOW
+#endif

@@ -1,0 +1,168 @@
+/* What the parts of a race share.
+ *
+ *   criteria.c    what a split gains, from the sums of its two sides
+ *   arms.c        every way to split by a histogram, and the best of them
+ *   bins.c        which features race, and how their codes are grouped into bins
+ *   count.c       rows are counted into histograms, as far as the budget goes
+ *   small.c       nodes of at most EF_GROUP_ROWS rows
+ *   race.c        the rounds of MABSplit, until a split is good enough
+ *   race_paper.c  Algorithm 1 of the paper
+ */
+#ifndef EF_RACE_H
+#define EF_RACE_H
+
+#include "internal.h"
+
+#define EF_LOG2E 1.4426950408889634
+
+/* Vectors of `width` sums in the workspace. The first has the sums of the whole node. */
+#define EF_TOTAL(tree) ((tree)->sums)
+#define EF_VECTOR(tree, i) ((tree)->sums + (size_t)(i) * (size_t)(tree)->width)
+
+static inline double ef_larger(double a, double b) { return b > a ? b : a; }
+
+static inline double ef_log(const ef_tree *tree, int64_t count)
+{
+    return count < EF_LOGS ? tree->logs[count] : log((double)count);
+}
+
+static inline void ef_clear(const ef_tree *tree, int64_t *to)
+{
+    memset(to, 0, (size_t)tree->width * sizeof *to);
+}
+
+/* How many rows these sums are of. */
+static inline int64_t ef_rows_in(const ef_tree *tree, const int64_t *cells)
+{
+    if (tree->task->criterion == EF_MSE)
+        return cells[0];
+    int64_t n = 0;
+    for (int32_t k = 0; k < tree->width; k++)
+        n += cells[k];
+    return n;
+}
+
+/* Whether not all of these codes are the same. */
+static inline int ef_varies(const uint8_t *codes, int n)
+{
+    uint8_t differ = 0;
+    for (int k = 1; k < n; k++)
+        differ = (uint8_t)(differ | (codes[k] ^ codes[0]));
+    return differ != 0;
+}
+
+static inline void ef_zero_cells(ef_tree *tree, size_t from, size_t count)
+{
+    size_t bytes = tree->task->criterion == EF_MSE ? sizeof(int64_t) : sizeof(int32_t);
+    memset((unsigned char *)tree->cells + from * bytes, 0, count * bytes);
+}
+
+/* Every way to split by a histogram, in order: see `arms` of core_pure. */
+typedef struct {
+    const ef_contender *c;
+    int64_t *cells;         /* sums of the left side of the current arm */
+    int64_t *left, *with;   /* the same without and with the missing values */
+    const int64_t *missing;
+    int t, missing_left, some_missing, again;
+} ef_arms;
+
+/* The distinct codes of a node's first rows, in order. */
+typedef struct {
+    uint8_t codes[EF_GROUP_ROWS + 1];
+    uint8_t upto[EF_GROUP_ROWS + 1]; /* how many rows have this code or a lower one */
+    int distinct;
+} ef_order;
+
+/* Labels of some rows, or the moments of their targets, and how often each row was drawn. */
+typedef struct {
+    uint32_t labels[EF_PIECE], times[EF_PIECE];
+    int64_t moments[5 * EF_PIECE];
+} ef_piece;
+
+EF_HIDE
+
+/* ---- criteria.c ---- */
+
+double ef_impurity(const ef_tree *tree, const int64_t *total);
+
+/* A number that is larger the more a split gains, and its unit: gain = unit x score + constant. */
+double ef_score(ef_tree *tree, const int64_t *left, const int64_t *total, int64_t n_left,
+                int64_t n_right);
+double ef_per_score(const ef_task *task, int64_t n);
+
+/* Returns the gain of a split. Sets bias x rows, and how much a row influences the gain if it is on
+ * the left or on the right: one number a class, or one number a side for a regression. */
+double ef_describe(ef_tree *tree, const int64_t *left, const int64_t *total, double *bias,
+                   double *on_left, double *on_right);
+
+/* Sum over the rows in `cells` of the squared difference of two influences; `two` may be NULL. */
+double ef_scatter(const ef_tree *tree, const int64_t *cells, const int64_t *whole,
+                  const double *one, const double *two);
+
+/* ---- arms.c ---- */
+
+/* Add one bin's cells to a vector; returns whether it has any row. */
+int ef_add_bin(const ef_tree *tree, const ef_contender *c, int bin, int64_t *to);
+
+/* Sums of the whole histogram, into EF_TOTAL. */
+void ef_total_of(ef_tree *tree, const ef_contender *c);
+
+/* Sums of the left side of an arm. */
+void ef_left_of(const ef_tree *tree, const ef_contender *c, int t, int missing_left, int64_t *to);
+
+/* Go through the arms of a histogram: ef_arms_next returns 0 after the last. */
+void ef_arms_begin(ef_tree *tree, ef_arms *a, const ef_contender *c, int64_t *left, int64_t *with,
+                   int64_t *missing);
+int ef_arms_next(ef_tree *tree, ef_arms *a);
+
+/* Find the arm of highest score with at least `least` rows on each side. */
+void ef_best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n, int64_t least);
+
+/* ---- bins.c ---- */
+
+void ef_sort_codes(ef_order *o, const uint8_t *codes, int n);
+
+/* Training._contender: make the bins of a feature from the codes of the node's first rows. With
+ * `all`, no other rows will be counted, so the table gets only their codes. Bins hold the same
+ * number of those rows; with `few`, the codes of the first `few` rows are their bounds. */
+void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int few);
+
+/* Draw the next feature and get the codes of the node's first rows. `drawn` counts the features that
+ * were drawn. Returns 0 when none is left. */
+int ef_draw_next(ef_tree *tree, const uint32_t *rows, int head, int32_t *drawn, ef_contender *c);
+
+/* Draw all features of a race and put them in order; returns how many there are. */
+int ef_contenders(ef_tree *tree, int64_t start, int64_t n);
+
+/* ---- count.c ---- */
+
+/* Look up some rows; returns the sum of their squared times. */
+int64_t ef_look_up(ef_tree *tree, const uint32_t *rows, int n, ef_piece *piece);
+
+/* Count some rows into one histogram. With `first`, they are the node's first rows, whose codes are
+ * known. */
+void ef_count(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+              const ef_piece *piece, int first);
+
+/* Budget.take: ask for rows of `per_row` insertions each; returns how many of them are granted. */
+int64_t ef_take(ef_tree *tree, int64_t rows, int64_t per_row);
+
+/* Count `*granted` rows from `start` on into every racing histogram; returns the sum of their
+ * squared times. If the time runs out meanwhile, insertions that were not made are given back. */
+int64_t ef_insert(ef_tree *tree, int n_racing, int64_t start, int64_t *granted, int first);
+
+/* ---- race.c, small.c, race_paper.c ---- */
+
+/* Turn the winning arm into a split; EF_VECTOR 1 has the sums of its left side. */
+int ef_decide(ef_tree *tree, const ef_contender *lead, double rest, int some_missing,
+              ef_split *split);
+
+/* The same for an arm that has a histogram. */
+int ef_decide_by_cells(ef_tree *tree, const ef_contender *lead, double rest, ef_split *split);
+
+/* Find the split of a small node, or by the paper's algorithm; return whether there is one. */
+int ef_race_small(ef_tree *tree, int64_t start, int64_t n, ef_split *split);
+int ef_race_paper(ef_tree *tree, int n_racing, int64_t start, int64_t n, ef_split *split);
+
+EF_SHOW
+#endif

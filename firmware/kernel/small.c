@@ -1,0 +1,252 @@
+/* Small nodes: all rows are counted, one feature after the other, without histograms if possible.
+ *
+ * Rows lie in planes of bytes, so that one pass over 16 bytes at a time gives the sums of all rows
+ * up to a code. Weighted rows, missing values, categories and random cuts go through histograms.
+ */
+#include "race.h"
+
+/* The rows of a small node as planes. For class k, `planes[k * EF_GROUP_ROWS + i]` is how often row
+ * i was drawn if it is of that class, else 0. For a regression plane 0 has the times, and planes 1
+ * to 3 have the bytes of times x target. Rows are padded with zeros to a multiple of 16. */
+typedef struct {
+    int n, padded;
+    uint8_t *planes;
+} ef_small;
+
+/* Which rows have a code of at most `code`, as bytes of 0 or 255; and sums of bytes over those. */
+#ifdef __SSE2__
+#include <emmintrin.h>
+
+typedef struct {
+    __m128i part[EF_GROUP_ROWS / 16];
+} ef_mask;
+
+static inline void rows_up_to(const uint8_t *codes, int padded, uint8_t code, ef_mask *mask)
+{
+    __m128i highest = _mm_set1_epi8((char)code);
+    for (int i = 0; i < padded; i += 16) {
+        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(codes + i));
+        mask->part[i >> 4] = _mm_cmpeq_epi8(_mm_min_epu8(c, highest), c);
+    }
+}
+
+static inline int64_t sum_of(const ef_mask *mask, const uint8_t *bytes, int padded)
+{
+    __m128i sum = _mm_setzero_si128();
+    for (int i = 0; i < padded; i += 16) {
+        __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(bytes + i));
+        b = _mm_and_si128(mask->part[i >> 4], b);
+        sum = _mm_add_epi64(sum, _mm_sad_epu8(b, _mm_setzero_si128()));
+    }
+    return _mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4);
+}
+#else
+typedef struct {
+    uint8_t part[EF_GROUP_ROWS];
+} ef_mask;
+
+static inline void rows_up_to(const uint8_t *codes, int padded, uint8_t code, ef_mask *mask)
+{
+    for (int i = 0; i < padded; i++)
+        mask->part[i] = codes[i] <= code ? 255 : 0;
+}
+
+static inline int64_t sum_of(const ef_mask *mask, const uint8_t *bytes, int padded)
+{
+    uint32_t sum = 0;
+    for (int i = 0; i < padded; i++)
+        sum += (uint32_t)(mask->part[i] & bytes[i]);
+    return sum;
+}
+#endif
+
+/* Fill in the planes and the sums of the node. */
+static void lay_planes(ef_tree *tree, const ef_piece *piece, ef_small *small, int64_t *total)
+{
+    int squared = tree->task->criterion == EF_MSE;
+    ef_clear(tree, total);
+    memset(small->planes, 0, (size_t)(squared ? 4 : tree->width) * EF_GROUP_ROWS);
+    for (int i = 0; i < small->n; i++) {
+        if (squared) {
+            for (int k = 0; k < tree->width; k++)
+                total[k] += piece->moments[k * EF_PIECE + i];
+            small->planes[i] = (uint8_t)piece->times[i];
+            for (int k = 0; k < 3; k++)
+                small->planes[(k + 1) * EF_GROUP_ROWS + i] =
+                    (uint8_t)(piece->moments[EF_PIECE + i] >> (8 * k));
+        } else {
+            total[piece->labels[i]] += piece->times[i];
+            small->planes[piece->labels[i] * EF_GROUP_ROWS + (uint32_t)i] =
+                (uint8_t)piece->times[i];
+        }
+    }
+}
+
+/* Score the split whose left side is this mask; returns 0 if a side has too few rows. */
+static inline int score_mask(ef_tree *tree, const ef_small *small, const ef_mask *mask,
+                             const int64_t *total, int64_t size, double *score)
+{
+    const ef_task *task = tree->task;
+    int64_t least = task->min_samples_leaf, *left = EF_VECTOR(tree, 1);
+    if (task->criterion == EF_MSE) {
+        int64_t sums[4];
+        for (int k = 0; k < 4; k++)
+            sums[k] = sum_of(mask, small->planes + k * EF_GROUP_ROWS, small->padded);
+        if (sums[0] < least || size - sums[0] < least)
+            return 0;
+        int64_t targets = sums[1] + sums[2] * 256 + sums[3] * 65536;
+        double all = (double)total[0], n_left = (double)sums[0]; /* the same as in ef_score */
+        double d = ((double)targets * all - (double)total[1] * n_left) / all;
+        *score = d * d / (n_left * (double)(size - sums[0]));
+        return 1;
+    }
+    int64_t a = 0, b = 0, n_left = 0;
+    for (int32_t k = 0; k < tree->width; k++) {
+        int64_t count = sum_of(mask, small->planes + k * EF_GROUP_ROWS, small->padded);
+        left[k] = count;
+        n_left += count;
+        a += count * count;
+        b += (total[k] - count) * (total[k] - count);
+    }
+    if (n_left < least || size - n_left < least)
+        return 0;
+    if (task->criterion == EF_GINI)
+        *score = (double)a / (double)n_left + (double)b / (double)(size - n_left);
+    else
+        *score = ef_score(tree, left, total, n_left, size - n_left);
+    return 1;
+}
+
+/* Find the best threshold of a feature among the codes of the first `few` rows; none is missing. */
+static void best_of_few(ef_tree *tree, ef_contender *c, const ef_small *small, int few,
+                        const int64_t *total, int64_t size)
+{
+    uint64_t tried[4] = {0, 0, 0, 0};
+    uint8_t *codes = c->head, last = codes[0], under = 0;
+    int some = 0;
+    memset(codes + small->n, codes[0], (size_t)(small->padded - small->n));
+    for (int i = 0; i < small->padded; i++)
+        last = codes[i] > last ? codes[i] : last;
+    c->found = 0;
+    for (int i = 0; i <= few; i++) {
+        uint8_t code;
+        if (i < few) {
+            code = codes[i];
+            uint64_t bit = (uint64_t)1 << (code & 63);
+            if (code == last || tried[code >> 6] & bit)
+                continue;
+            tried[code >> 6] |= bit;
+        } else { /* if none of the few is below the largest code: the next below it */
+            if (some)
+                break;
+            for (int k = 0; k < small->n; k++)
+                if (codes[k] < last && codes[k] >= under)
+                    under = codes[k];
+            code = under;
+        }
+        some = 1;
+        ef_mask mask;
+        double score;
+        rows_up_to(codes, small->padded, code, &mask);
+        if (!score_mask(tree, small, &mask, total, size, &score))
+            continue;
+        if (!c->found || score > c->score || (score == c->score && code < c->cuts[1])) {
+            c->found = 1;
+            c->score = score;
+            c->cuts[1] = code;
+        }
+    }
+    c->bin = 1;
+    c->equal = c->missing_left = 0;
+}
+
+/* Find the best arm of a feature by a histogram. */
+static void best_by_cells(ef_tree *tree, ef_contender *c, const uint32_t *rows, int n,
+                          const ef_piece *piece, int few, int64_t size)
+{
+    ef_order order;
+    ef_sort_codes(&order, c->head, n);
+    ef_make_bins(tree, c, &order, 1, few);
+    c->h = c == tree->contenders ? 0 : tree->most_cells;
+    ef_zero_cells(tree, c->h, (size_t)(c->bins + 1) * (size_t)tree->width);
+    ef_count(tree, c, rows, n, piece, 1);
+    ef_best_arm(tree, c, EF_TOTAL(tree), size, tree->task->min_samples_leaf);
+}
+
+/* The sums of the left side of a threshold, into EF_VECTOR 1. */
+static void sum_left(ef_tree *tree, const ef_contender *c, int n, const ef_piece *piece)
+{
+    int64_t *left = EF_VECTOR(tree, 1);
+    ef_clear(tree, left);
+    for (int i = 0; i < n; i++)
+        if (c->head[i] <= c->cuts[1]) {
+            if (tree->task->criterion == EF_MSE)
+                for (int k = 0; k < tree->width; k++)
+                    left[k] += piece->moments[k * EF_PIECE + i];
+            else
+                left[piece->labels[i]] += piece->times[i];
+        }
+}
+
+/* A code midway between the split's and the next one in the node. */
+static uint8_t midway(const ef_contender *c, int n, uint8_t code)
+{
+    int next = 256;
+    for (int i = 0; i < n; i++)
+        if (c->head[i] > code && c->head[i] < next)
+            next = c->head[i];
+    return next < 256 ? (uint8_t)((code + next) >> 1) : code;
+}
+
+/* Training._race_small */
+int ef_race_small(ef_tree *tree, int64_t start, int64_t n_rows, ef_split *split)
+{
+    const ef_task *task = tree->task;
+    const uint32_t *rows = tree->rows + start;
+    ef_contender *best = NULL, *c = tree->contenders, *other = tree->contenders + 1;
+    int n = (int)n_rows, few = task->n_bins > 4 ? task->n_bins / 2 - 1 : 1, best_has_cells = 1;
+    int32_t drawn = 0, chosen = 0;
+    int64_t *total = EF_TOTAL(tree);
+    ef_piece piece;
+    ef_small small = {n, (n + 15) & ~15, tree->planes};
+    few = few < n ? few : n;
+    ef_look_up(tree, rows, n, &piece);
+    lay_planes(tree, &piece, &small, total);
+    int64_t size = ef_rows_in(tree, total);
+    double perfect = task->criterion == EF_GINI ? (double)size
+                     : task->criterion == EF_ENTROPY ? 0.0 : HUGE_VAL;
+    while ((drawn < task->max_features || chosen == 0) &&
+           ef_draw_next(tree, rows, n, &drawn, c)) {
+        if (!ef_varies(c->head, n))
+            continue;
+        chosen++;
+        if (ef_take(tree, n, 1) <= 0)
+            break;
+        int by_cells = task->extra || tree->times16 || c->column->categories ||
+                       (!task->raw && memchr(c->head, 0, (size_t)n));
+        if (by_cells)
+            best_by_cells(tree, c, rows, n, &piece, few, size);
+        else
+            best_of_few(tree, c, &small, few, total, size);
+        if (c->found && (!best || c->score > best->score)) {
+            ef_contender *unused = best ? best : other;
+            best = c;
+            c = unused;
+            best_has_cells = by_cells;
+            if (n == 2 || best->score >= perfect)
+                break;
+        }
+    }
+    tree->work += (int64_t)n * drawn;
+    if (!best)
+        return 0;
+    if (best_has_cells) {
+        ef_decide_by_cells(tree, best, 0.0, split);
+    } else {
+        sum_left(tree, best, n, &piece);
+        ef_decide(tree, best, 0.0, 0, split);
+    }
+    if (!best->equal && !task->extra)
+        split->code = midway(best, n, split->code);
+    return 1;
+}
