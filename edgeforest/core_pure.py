@@ -30,10 +30,9 @@ from array import array
 
 from edgeforest.budget import Budget, Rng, millionths, tidy
 from edgeforest.checks import between, refuse_unknown
-from edgeforest.codes import EDGE_ROWS, Data, Reader, part_of, vote_scale, vote_shares
+from edgeforest.codes import Data, Reader, part_of, vote_scale, vote_shares
 from edgeforest.criteria import Split, criterion_of, decide
 from edgeforest.forest import (
-    BOARD,
     HEADER,
     HUGE,
     LEAF,
@@ -383,31 +382,10 @@ class Grower:
 
     def working_bytes(self, nodes: "int", growing: "int") -> "int":
         """The memory that training takes above the data: see `Training.working_bytes`."""
-        task, data = self.task, self.task.data
-        item = word = struct.calcsize("P")  # an item of a list ...
-        if not BOARD:
-            item *= 4  # ... and the object that it points to
-        n, m, width = data.n, data.m, data.width
-        columns = n * m + 1100 * m
-        reading = n * (item + 4) + 2 * min(n, EDGE_ROWS) * item  # one column, while it is encoded
-        if data.raw:
-            columns = 0 if data.in_place else n * m
-            reading = 0
-        labels = n * (item + word)  # while they are read
-        held = 4 * n + task.places_of_rows() * 4 + 8 * m * item
-        if data.weights or data.patch:
-            held += 8 * n
-            labels += n * item
-        bins = task.n_bins + 2
-        for kinds in data.categories:
-            if kinds is not None:
-                bins = 256
-        racing = task.max_features * (bins * width * item + 600 + 20 * item)
-        racing += 200 * item + 40 * width * item + 4000
-        node = 20 + (1 if data.regression else width)
-        if self.more_bytes:
-            held += self.more_bytes(task)
-        return columns + held + max(labels, reading, racing) + nodes * node + growing * (node + 36)
+        from edgeforest.memory import working_bytes  # a board loads it if bytes are limited
+
+        more: "int" = self.more_bytes(self.task) if self.more_bytes else 0
+        return working_bytes(self.task, nodes, growing) + more
 
 
 def one_by_one(task: "Training") -> "Iterator[Training]":
@@ -562,7 +540,9 @@ class Training:
         rng = Rng(self.seed)
         self.features = array("H", range(data.m))
         if kind == "random-patches":
-            self._draw_patch(rng)
+            from edgeforest.kinds import draw_patch
+
+            draw_patch(self, rng)
         usable = len(self.features)
         if max_features is None:
             max_features = usable if extra and data.regression else int(math.sqrt(usable))
@@ -575,12 +555,10 @@ class Training:
             max_samples = useful_rows(self.max_depth, data.regression) or data.drawable()
         self.sample_size = part_of("max_samples", max_samples, data.drawable())
         self.trees: "Any" = engine.grower(self)
-        room = self.budget.bytes
-        if room is not None and self.working_bytes(0, 3) > room:
-            raise ValueError(
-                f"training needs at least {self.working_bytes(0, 3)} bytes of working memory, "
-                f"the budget is {room}; use fewer rows or features"
-            )
+        if self.budget.bytes is not None:
+            from edgeforest.memory import check_room
+
+            check_room(self)
         reader.columns(self, rng)
         self.planned = self.in_all = self._plan()  # a caller may ask for fewer of them
         self.following = 0  # which of the planned trees is next
@@ -591,15 +569,6 @@ class Training:
 
     def __iter__(self) -> "Iterator[Training]":
         return self._steps or iter(())
-
-    def _draw_patch(self, rng: "Rng") -> "None":
-        """Draw the rows and features that all trees of random patches share."""
-        n, m = self.data.n, self.data.m
-        patch = array("I", range(n))
-        rng.shuffle(patch, n)
-        self.data.patch = patch[: max(1, int(self.alpha_n * n + 0.5))]
-        rng.shuffle(self.features, m)
-        self.features = array("H", sorted(self.features[: max(1, int(self.alpha_f * m + 0.5))]))
 
     def _begin(self, criterion: "str") -> "Forest":
         """The forest without trees."""

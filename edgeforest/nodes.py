@@ -8,7 +8,6 @@ at a time. This file runs unchanged on CPython and MicroPython.
 from array import array
 
 from edgeforest.budget import tidy
-from edgeforest.codes import code_of
 from edgeforest.criteria import Contender, best_arm, better_threshold, decide, measure, total_of
 from edgeforest.forest import split_of
 
@@ -135,17 +134,9 @@ class Nodes:
         bins = task.n_bins
         extra = task.kind == "extra-trees"
         if extra or task.splitter == "mab-paper":
-            bounds = data.bounds[f]
-            low = bounds[max(0, first - 1)]
-            span = bounds[last] - low
-            if extra:  # uniform between the smallest and the largest
-                spots = sorted([low + span * rng.unit() for _ in range(1, bins)])
-            else:  # equally spaced
-                spots = [low + span * i / bins for i in range(1, bins)]
-            # One that falls among the largest values is put below them, where it parts the node.
-            wanted = [
-                int(x) if raw else min(last - 1, max(first, code_of(x, bounds))) for x in spots
-            ]
+            from edgeforest.kinds import placed
+
+            wanted = placed(task, f, first, last, rng)
         elif values:
             wanted = [c for c in sorted(values) if first <= c < last]
             if not wanted:
