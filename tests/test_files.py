@@ -597,7 +597,6 @@ def test_the_stub_says_what_the_code_says() -> None:
 
 # What may open a file for writing, by file and function, and why.
 OTHERS = {
-    ("core_pure.py", "save"): "on a board that has nothing but this file",
     ("logs.py", "spooled"): "the standard input, in a temporary folder of its own",
 }
 WRITES = {

@@ -570,7 +570,7 @@ class Streaming:
 
     def _resume(self, state: dict[str, Any]) -> None:
         assert self.checkpoint is not None
-        forest, _ = storage.read(self.checkpoint, type(self.grown))
+        forest, _ = storage.read(self.checkpoint)
         signature, importance = state.get("signature"), state.get("importance")
         seconds: Any = state.get("seconds")
         if not forest or not isinstance(signature, dict):
