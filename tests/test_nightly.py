@@ -270,7 +270,7 @@ def test_refresh_keeps_the_trees_and_adds_as_many_from_all_rows(target, log, tmp
     if target == "temp":
         rows = [[310, "open", 1], [5, "shut", 0]]
         old = combined = 0.0
-        half = edgeforest.core_pure.load(again.to_json())
+        half = edgeforest.load(again.to_json())
         keep = edgeforest.forests.merging.keep(half, range(6))
         for row in rows:
             old, combined = first.predict(row), keep.predict(row)
