@@ -17,6 +17,7 @@ import pytest
 
 import edgeforest
 from edgeforest import Budget, RandomForestClassifier, cli, storage
+from edgeforest.cli import train
 from edgeforest.sources import SourceError, checkpoints, open_source
 from edgeforest.sources import training as streaming
 from edgeforest.sources.checkpoints import begun
@@ -499,7 +500,7 @@ def test_the_command_line_goes_on_with_a_log_that_grew(log, tmp_path, capsys, mo
         stream.write("20.1,3")  # the logger is in the middle of it
     saved = []
     with monkeypatch.context() as patch:
-        patch.setattr(cli, "save", lambda forest, where: saved.append(len(forest)))
+        patch.setattr(train, "save", lambda forest, where: saved.append(len(forest)))
         capsys.readouterr()
         assert cli.main(command) == 0
     text = capsys.readouterr().out
@@ -520,10 +521,7 @@ def test_the_command_line_goes_on_with_a_log_that_grew(log, tmp_path, capsys, mo
     assert "10 trees" in text
     assert len(edgeforest.load(out)) == 10
     assert cli.main([*command[:8], "--refresh"]) == 2
-    assert (
-        "--refresh adds trees to a checkpoint that is done; give --resume"
-        in capsys.readouterr().err
-    )
+    assert "--refresh adds trees to a finished checkpoint; give --resume" in capsys.readouterr().err
     other = tmp_path / "other.csv"
     append(other, range(50, 900))
     command[1] = str(other)

@@ -35,8 +35,8 @@ from edgeforest.sources import (
     records,
     text_file,
 )
+from edgeforest.sources.cells import cell
 from edgeforest.sources.line_index import HEADER, LineIndex
-from edgeforest.sources.tables import cell
 
 CALM = settings(
     max_examples=120,
@@ -314,7 +314,7 @@ def test_bad_rows_are_left_out_and_noted_by_their_line(tmp_path):
         assert len(source) == 7
         assert source.bad == 4
         assert sorted(source.complaints) == [
-            ("line 10", "is not utf-8 text (give its encoding if it has another)"),
+            ("line 10", "is not utf-8 text (use encoding=NAME if it has another)"),
             ("line 11", "has 3 values where there are 2 columns"),
             ("line 12", "has a NUL byte"),
             ("line 5", "has 1 value where there are 2 columns"),
@@ -356,8 +356,8 @@ def test_lines_are_counted_right_in_a_long_file(tmp_path):
 def test_a_quote_that_is_never_closed(tmp_path):
     path = put(tmp_path, 'a,b\n1,2\n3,"4\n5,6\n')
     assert refused(lambda: CSV(path)) == (
-        f"line 3 of {path} opens a quote that is never closed; fix it, or raise max_bad to skip "
-        "such rows"
+        f"line 3 of {path} opens a quote that is never closed; fix it, or skip such rows with "
+        "max_bad=N"
     )
     with CSV(path, max_bad=1) as source:
         assert rows_of(source) == [["1", "2"]]

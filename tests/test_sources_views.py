@@ -115,11 +115,14 @@ def test_a_date_that_cannot_be_read_is_a_bad_row(tmp_path):
 @pytest.mark.parametrize(
     ("dates", "words"),
     [
-        (["when"], "has no column 'when' of dates; it has time, y"),
-        (["time.minute"], "has no column 'time.minute' of dates"),
-        ({"time": "dd.mm.yyyy"}, "'dd.mm.yyyy' is not a format of dates"),
-        ({"time": "%Q"}, "'%Q' is not a format of dates"),
-        ({"time": ""}, "'' is not a format of dates"),
+        (["when"], "dates names column 'when', which is not in "),
+        (["time.minute"], "dates names column 'time.minute', which is not in "),
+        (
+            {"time": "dd.mm.yyyy"},
+            "dates must have a format such as '%d.%m.%Y %H:%M', got 'dd.mm.yyyy'",
+        ),
+        ({"time": "%Q"}, "dates must have a format such as '%d.%m.%Y %H:%M', got '%Q'"),
+        ({"time": ""}, "dates must have a format such as '%d.%m.%Y %H:%M', got ''"),
     ],
 )
 def test_dates_that_are_refused(tmp_path, dates, words):

@@ -103,7 +103,7 @@ class Source:
         if self.bad > self.max_bad:
             more = f" (and {self.bad - 1} before it)" if self.bad > 1 else ""
             raise SourceError(
-                f"{place} of {self.name} {why}{more}; fix it, or raise max_bad to skip such rows"
+                f"{place} of {self.name} {why}{more}; fix it, or skip such rows with max_bad=N"
             )
 
     def is_bad(self, row: int) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 from edgeforest import storage
 from edgeforest.forest import Forest
 from edgeforest.sources.base import Source
-from edgeforest.sources.tables import count
+from edgeforest.host.words import count
 
 
 @dataclass

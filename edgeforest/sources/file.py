@@ -17,7 +17,7 @@ from typing import IO, Any, TypeAlias
 from edgeforest.host.names import visible
 from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.snapshot import Snapshot
-from edgeforest.sources.tables import reason
+from edgeforest.host.words import reason
 
 PathType: TypeAlias = "str | os.PathLike[str]"
 OnProgress: TypeAlias = "Callable[[int, int], object]"  # called with how much is done, of how much

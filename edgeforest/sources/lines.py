@@ -192,7 +192,7 @@ class Lines(Source):
             try:
                 texts.append((row, str(record, encoding)))
             except UnicodeError:
-                why = f"is not {encoding} text (give its encoding if it has another)"
+                why = f"is not {encoding} text (use encoding=NAME if it has another)"
                 self.skip(row, self.line(row), why)
         return texts
 

@@ -117,6 +117,7 @@ class Streaming:
             task="regression" if criterion == "mse" else task,
             most=512 if self.budget.seconds is not None and self.budget.seconds < 9 else LOOK,
         )
+        self.schema.refuse_class_weight(options.get("class_weight"))
         self.criterion = criterion or ("mse" if self.schema.regression else "gini")
         self._signature = self._sign(target, max_samples)
         self._size(max_samples)
@@ -127,8 +128,8 @@ class Streaming:
         room, needed = self.budget.bytes, self.source.room
         if room is not None and needed > room:
             raise ValueError(
-                f"{self.source.name} takes {needed} bytes to read, the budget is {room}; give a "
-                f"budget of at least {2 * needed} bytes, or write it in smaller row groups"
+                f"bytes must be at least {2 * needed} to read {self.source.name}, got {room}; or "
+                "write it in smaller row groups"
             )
 
     def _begin(self, before: Begun) -> None:
@@ -186,8 +187,8 @@ class Streaming:
         rows = (given * 7 // 8 - fixed) // of_a_row  # the rest is for the trees
         if rows < 256:
             raise ValueError(
-                f"{given} bytes hold too few rows of {m} features; give a budget of at least "
-                f"{(fixed + 256 * of_a_row) * 8 // 7 + 1} bytes"
+                f"bytes must be at least {(fixed + 256 * of_a_row) * 8 // 7 + 1} to hold enough rows "
+                f"of {m} features, got {given}"
             )
         # If time turns out to be short, some of the rows are copied.
         return rows if self.budget.seconds is None else max(256, rows // 2)
