@@ -12,7 +12,6 @@ and to `criteria.node_word`, which makes one; everybody else asks `split`.
 
 import gc
 import math
-import struct
 from array import array
 
 if 0:  # for type checkers: a board compiles nothing of it
@@ -142,11 +141,11 @@ class Forest:
 
     def round_down(self) -> "array[int]":
         """Thresholds rounded down: the same for a row of whole numbers, and no float to allocate."""
-        code = "h"
+        code, size = "h", 2
         for t in self.threshold:
             if not -32768 <= t < 32768:
-                code = "i"
-        self.cut = cut = array(code, bytes(struct.calcsize(code) * len(self.threshold)))
+                code, size = "i", 4
+        self.cut = cut = array(code, bytes(size * len(self.threshold)))
         for i, t in enumerate(self.threshold):
             cut[i] = math.floor(max(-MASK, min(MASK, t)))
         return cut
