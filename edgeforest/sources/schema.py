@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgeforest.host.names import listed, problem, quoted
+from edgeforest.host.names import listed, problem, quoted, short
 from edgeforest.sources.base import SourceError, check_columns
 from edgeforest.sources.cells import MAX_NUMBER, parse_number
 from edgeforest.sources.column_kinds import Cells, Found, find
@@ -97,12 +97,12 @@ class Schema:
                     name = quoted(self.target if f < 0 else self.names[f])
                     raise SourceError(f"the value {quoted(v)} of column {name} {wrong}; replace it")
                 known[v] = kind(v)
-        if len(known) > MAX_DISTINCT:  # they stay in memory, and no forest has as many
+        if len(known) > MAX_DISTINCT:  # they stay in memory, and no forest has that many
             name = quoted(self.target if f < 0 else self.names[f])
             raise SourceError(
                 f"column {name} has more than {MAX_DISTINCT:,} distinct values, far more than "
-                f"{'classes' if f < 0 else 'categories'} of a forest; "
-                + ("learn another column" if f < 0 else "leave it out with drop=")
+                f"a forest has {'classes' if f < 0 else 'categories'}; "
+                + ("learn another column" if f < 0 else f"leave it out with drop={short(self.names[f])}")
             )
         return [known.get(v) for v in values]
 
