@@ -14,6 +14,7 @@ from array import array
 from edgeforest.budget import LATE
 from edgeforest.checks import between
 from edgeforest.forest import (
+    BOARD,
     FEATURE,
     HUGE,
     INF,
@@ -51,6 +52,8 @@ class Reader:
             raise ValueError(
                 f"at most 4096 classes, got {len(classes)}; for numbers use criterion='mse'"
             )
+        if BOARD and isinstance(y, bytearray) and classes == list(range(len(classes))):
+            return classes, y  # as it is: a small heap has no room for a copy
         place = {v: k for k, v in enumerate(classes)}
         codes: "Any" = bytearray(n) if len(place) < 257 else array("H", bytes(2 * n))
         i = -1

@@ -35,7 +35,7 @@ def working_bytes(task: "Any", nodes: "int", growing: "int") -> "int":
         columns = 0 if data.in_place else n * m
         reading = 0
     labels = n * (item + word)  # while they are read
-    held = 4 * n + task.places_of_rows() * 4 + 8 * m * item
+    held = 4 * n + task.row_places * 4 + 8 * m * item
     if data.weights or data.patch:
         held += 8 * n
         labels += n * item

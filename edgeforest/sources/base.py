@@ -34,9 +34,9 @@ class SourceError(ValueError):
 
 
 class Source:
-    """Rows that are read when they are asked for. A new kind needs `names`, `__len__` and `read`.
+    """Rows that are read when they are asked for.
 
-    `texts` says that values are text as it stands in a file. Training then looks at the text to
+    A new kind needs `names`, `__len__` and `read`. `texts` says that values are text as it stands in a file. Training then looks at the text to
     tell numbers from categories. Otherwise numbers are numbers already and text is a category.
     None (and NaN among numbers) is a missing value everywhere.
     """
