@@ -81,7 +81,8 @@ def begin(plan: Plan, status: StatusLine) -> Job:
     each tree in the budget and its importances so that a checkpoint can go on anywhere.
     """
     from edgeforest.sources.whole import Whole, train_steps
-    from edgeforest.sources.training import Begun, Streaming, begun
+    from edgeforest.sources.checkpoints import Begun, begun
+    from edgeforest.sources.training import Streaming
     from edgeforest.sources.views import Rest
 
     status.show(f"reading {plan.source.name} ...")

@@ -16,7 +16,7 @@ MANY_CLASSES = 100  # more than these are more likely an id
 
 
 def print_schema(source: Source, schema: Schema, whole: bool) -> None:
-    """Say how many rows and which columns a log has, found from all of its rows or from a sample."""
+    """Say what a log has, found from all of its rows or from a sample."""
     found = schema.found
     kinds = {
         schema.names[f]: f" ({count(len(found.categories[schema.names[f]]), 'value')})" * whole

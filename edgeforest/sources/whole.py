@@ -1,4 +1,4 @@
-"""Training from a source that is read whole: its rows fit in memory, and all trees draw from them.
+"""Training from a source that fits in memory: its rows are read once, for all trees.
 
 >>> from edgeforest.sources import Table
 >>> log = Whole(Table({"t": list(range(90)), "hot": [i > 50 for i in range(89)] + [None]}), "hot")
