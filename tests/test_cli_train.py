@@ -75,6 +75,22 @@ def test_held_out_rows_are_not_trained_on(log, given):
     assert outcome.tally.words("")[0].startswith(f"accuracy {right / 375:.3f}")
 
 
+def test_the_model_of_a_small_log_is_the_one_that_train_gives(log, model):
+    data = prepared(log, "activity")
+    plan = fitting.Plan(None, "activity", whole=True, budget=Budget(30_000))
+    held_out = set(fitting.held_out_rows(len(data.rows), plan))
+    kept = [i for i in range(len(data.rows)) if i not in held_out]
+    forest = edgeforest.train(
+        [data.rows[i] for i in kept],
+        [data.y[i] for i in kept],
+        names=data.names,
+        categorical=["window"],
+        n_trees=5,
+        budget=30_000,
+    )
+    assert model.read_text() == forest.to_json() + "\n"
+
+
 def test_no_rows_held_out_on_request(log, capsys):
     arguments = ["train", str(log), "--target", "activity", "--test-share", "0", "--budget", "5k"]
     assert cli.main(arguments) == 0
