@@ -154,9 +154,9 @@ TABLE = saved(np.arange(20, dtype="<i4").reshape(10, 2))
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no .npy file"),
-        (b"a,b\n1,2\n", "is no .npy file"),
-        (TABLE[:6] + b"\x09" + TABLE[7:], "is no .npy file"),
+        (b"", "is not a .npy file"),
+        (b"a,b\n1,2\n", "is not a .npy file"),
+        (TABLE[:6] + b"\x09" + TABLE[7:], "is not a .npy file"),
         (TABLE[:-1], "is cut short"),
         (TABLE[:70], "is cut short"),
         (TABLE[:20], "must hold whole numbers"),
