@@ -12,8 +12,9 @@ The native engine has the same grove in C. This file runs unchanged on CPython a
 import math
 from array import array
 
+from edgeforest.bounds import code_of
 from edgeforest.budget import Rng
-from edgeforest.codes import code_of, part_of, vote_shares
+from edgeforest.codes import part_of, vote_shares
 from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, GrowingTree, Z
 from edgeforest.criteria import Contender, best_arm, criterion_of, measure, minus, total_of
 from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, LEVELS, MISSING_LEFT, node_word

@@ -448,7 +448,14 @@ class Resumable:
             self._done = found
             return
         importance, seconds = self._noted(found, state)
-        training.go_on(found, importance, state["next"], seconds)
+        # Trees that an earlier run of the same training has grown are those of this one.
+        training.read = training.budget.tick()
+        for name in ("roots", "feature", "threshold", "right", "votes"):
+            setattr(grown, name, getattr(found, name))
+        training.importance = list(importance)
+        training.budget.spent = grown.spent = found.spent
+        found.spent.seconds = seconds
+        training.following = state["next"]
 
     def _noted(self, found: "Forest", state: "dict[str, Any]") -> "tuple[Any, float]":
         """The importance and the seconds in a state; refused if no training can have noted them."""

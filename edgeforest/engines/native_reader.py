@@ -14,14 +14,13 @@ from sys import byteorder
 from typing import Any
 
 from edgeforest.budget import LATE, Rng
+from edgeforest.categories import read_categories
 from edgeforest.codes import (
     EDGE_ROWS,
     Data,
     Reader,
     check_in_time,
-    encode,
     floats,
-    read_categories,
     read_columns,
 )
 from edgeforest.engines import _kernel
@@ -141,7 +140,7 @@ class NativeReader:
 
 def refuse(task: Any) -> None:
     """Let the plain reader find what is wrong with the data, and say it."""
-    read_columns(task.data, Rng(), task.budget, encode)
+    read_columns(task.data, Rng(), task.budget)
 
 
 def _read(task: Any, rng: Rng) -> None:

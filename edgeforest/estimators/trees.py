@@ -59,13 +59,13 @@ class Tree:
 
     def get_n_leaves(self) -> int:
         """The number of leaves."""
-        return sum(f == LEAF for f in self.forest_.feature)
+        return sum(self.forest_.split(node) is None for node in range(self.node_count))
 
     def get_depth(self) -> int:
         """The largest number of questions that a row is asked."""
         depth = [0] * self.node_count
-        for node, f in enumerate(self.forest_.feature):
-            if f != LEAF:
+        for node in range(self.node_count):
+            if self.forest_.split(node) is not None:
                 depth[node + 1] = depth[self.forest_.right[node]] = depth[node] + 1
         return max(depth)
 

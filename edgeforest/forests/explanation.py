@@ -37,7 +37,7 @@ from edgeforest.forest import EQUAL, FEATURE, Forest, HUGE, INF, LEAF, MISSING_L
 from edgeforest.host.frames import is_frame, rows_of
 from edgeforest.host.names import cut as shortened
 from edgeforest.host.names import quoted, short
-from edgeforest.sources.tables import count
+from edgeforest.host.words import count
 from edgeforest.checks import between
 
 WIDTH = 92  # of printed lines
