@@ -685,6 +685,8 @@ def _seq(values: "Any") -> "Any":
     """Values or rows as something that has a length and can be sliced."""
     if hasattr(values, "to_numpy"):  # a DataFrame or a Series
         return values.to_numpy()
+    if hasattr(values, "suboffsets") and values.ndim > 1:  # Python cannot slice this memoryview
+        return values.tolist()
     return as_rows(values)
 
 

@@ -25,6 +25,14 @@ from edgeforest.budget import tidy
 from edgeforest.forest import BOARD, HEADER, MASK, PIECE, Forest
 from edgeforest.loading import check_seal, check_version, check_whole, crc32, link, take_header
 
+try:
+    from edgeforest.engines import with_predictor
+except ImportError:  # a board
+
+    def with_predictor(forest: "Any") -> "Any":  # type: ignore[misc]
+        return forest
+
+
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
 
@@ -38,8 +46,8 @@ SMALL = HEADER + ["spent", "wide", "bytes", STATE]  # keys of what is not an arr
 def read_model(source: "AnyPath | bytes | Seekable") -> "Forest":
     """Read a model from a path, or from an open file that can `seek` and reads bytes.
 
-    A file that is not a model, has a newer version, is cut short or was altered is refused with a
-    ValueError.
+    The fastest engine present predicts. A file that is not a model, has a newer version, is cut short
+    or was altered is refused with a ValueError.
 
     >>> read_model("nothing.json")
     Traceback (most recent call last):
@@ -95,7 +103,7 @@ def _read(stream: "Seekable", with_state: "bool") -> "tuple[Forest, Any]":
         raise
     except Exception:
         forest = None
-    return check_whole(forest), state
+    return with_predictor(check_whole(forest)), state
 
 
 def _extent(stream: "Seekable") -> "tuple[int, int]":

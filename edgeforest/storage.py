@@ -36,13 +36,8 @@ from edgeforest.writer import hex_crc, sealed, to_base64
 
 try:
     from edgeforest.engines import read as train_steps  # all rows: resuming has to find the same
-    from edgeforest.engines import with_predictor
 except ImportError:  # a board
     from edgeforest.core_pure import train_steps  # type: ignore[assignment]
-
-    def with_predictor(forest: "Any") -> "Any":  # type: ignore[misc]
-        return forest
-
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.core_pure import Training
@@ -248,22 +243,16 @@ def read(path: "AnyPath") -> "tuple[Forest | None, dict[str, Any] | None]":
     """
     path = str(path)
     if _exists(path):
-        return _with_predictor(read_checkpoint(path))
+        return read_checkpoint(path)
     part = path + ".part"
     if not _exists(part):
         return None, None
     try:
-        found = _with_predictor(read_checkpoint(part))
+        found = read_checkpoint(part)
     except ValueError:  # the very first one, cut short
         return None, None
     files.rename(part, path)
     return found
-
-
-def _with_predictor(
-    found: "tuple[Forest, dict[str, Any] | None]",
-) -> "tuple[Forest, dict[str, Any] | None]":
-    return with_predictor(found[0]), found[1]
 
 
 def load(path: "AnyPath") -> "Forest":
