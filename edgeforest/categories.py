@@ -1,15 +1,14 @@
 """Categorical features: each value has a code. A board loads this file when it is given some."""
 
 from edgeforest.checks import between
-from edgeforest.codes import plain, sorted_set
+from edgeforest.checks import plain, sorted_set
 from edgeforest.forest import is_sequence
 
 if 0:  # for type checkers: a board compiles nothing of it
-    from edgeforest.codes import Data
     from edgeforest.host.types import *
 
 
-def mark_categorical(data: "Data", categorical: "Any") -> "None":
+def mark_categorical(data: "Any", categorical: "Any") -> "None":
     """Note which features are categorical, by name or by place."""
     if not is_sequence(categorical):
         raise TypeError(f"categorical must be a list of features, got {categorical!r}")
@@ -19,7 +18,7 @@ def mark_categorical(data: "Data", categorical: "Any") -> "None":
         data.categories[between("categorical (or name a feature)", f, 0, data.m - 1)] = []
 
 
-def read_categories(data: "Data", f: "int", values: "Any") -> "bytearray":
+def read_categories(data: "Any", f: "int", values: "Any") -> "bytearray":
     """The codes of a categorical feature; its categories become known to the data."""
     name = data.names[f]
     what = f"categories of {name!r}"

@@ -12,17 +12,14 @@ This file runs unchanged on CPython and MicroPython.
 from array import array
 
 from edgeforest.budget import LATE
-from edgeforest.checks import between
+from edgeforest.checks import between, floats, plain, sorted_set
 from edgeforest.forest import (
     BOARD,
     FEATURE,
-    HUGE,
-    INF,
     LEVELS,
     MASK,
     SUM,
     amount,
-    as_float,
     check_steady,
     is_sequence,
 )
@@ -119,6 +116,7 @@ def check_in_time(budget: "Budget") -> "None":
 class Data:
     """What there is to learn from: features as codes, labels as whole numbers."""
 
+    column: "Callable[[int], Any]"  # the values of a feature, as they were given
     columns: "Any"  # codes by feature, as the engine reads them
     bounds: "list[Any]"  # of the codes, by feature: the threshold of code c is bounds[c]
 
@@ -215,45 +213,6 @@ def vote_shares(counts: "Sequence[int]", total: "int", scale: "int") -> "list[in
 
 
 # ---- Reading what the user gave ---------------------------------------------------------------
-
-
-def plain(v: "Any", i: "int", what: "str") -> "Any":
-    """A label or category as plain Python that JSON can hold; None where it is missing."""
-    if hasattr(v, "item") and not is_sequence(v):
-        v = v.item()
-    if v is None:
-        return None
-    if not isinstance(v, (str, int, float, bool)) or v in (INF, -INF):
-        raise TypeError(f"row {i} of {what} must be text or a number, got {v!r}")
-    return v if v == v else None
-
-
-def sorted_set(values: "Iterable[Any]", what: "str") -> "list[Any]":
-    """The distinct values in their order."""
-    try:
-        return sorted(set(values))
-    except TypeError:
-        raise ValueError(f"{what} must be all text or all numbers, got a mixture") from None
-
-
-def floats(given: "Any", what: "str") -> "array[float]":
-    """A column of values as float32, none of them infinite."""
-    try:
-        values = array("f", list(given))  # a list: an array made of bytes would take their bits
-        total = sum(values)
-        if total - total == 0 or all([v - v == 0 or v != v for v in values]):
-            return values
-    except (TypeError, ValueError, OverflowError):
-        pass
-    values = array("f")
-    for i, v in enumerate(given):  # again, slowly, to accept None or to say what is wrong
-        x = as_float(v, i, what)
-        if x == x and not -HUGE <= x <= HUGE:
-            raise ValueError(
-                f"row {i} of {what} is infinite or beyond float32, got {v!r}; NaN means missing"
-            )
-        values.append(x)
-    return values
 
 
 def part_of(name: "str", value: "Any", whole: "int") -> "int":

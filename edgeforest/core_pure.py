@@ -31,16 +31,13 @@ from array import array
 from edgeforest.budget import Budget, Rng, millionths, tidy
 from edgeforest.checks import between, refuse_unknown
 from edgeforest.codes import Data, Reader, part_of, vote_scale, vote_shares
-from edgeforest.criteria import Split, criterion_of, decide
+from edgeforest.criteria import Split, decide, node_word
 from edgeforest.forest import (
-    HEADER,
     HUGE,
     LEAF,
     LEVELS,
     MASK,
     Forest,
-    attribute,
-    node_word,
     split_of,
 )
 from edgeforest.nodes import GROUP_ROWS, Nodes
@@ -404,6 +401,21 @@ def one_by_one(task: "Training") -> "Iterator[Training]":
 # ---- A forest ---------------------------------------------------------------------------------
 
 
+def criterion_of(name: "str") -> "Any":
+    """The criterion of that name."""
+    if name == "mse":
+        from edgeforest.mse import MSE
+
+        return MSE()
+    if name == "entropy":
+        from edgeforest.entropy import Entropy
+
+        return Entropy()
+    from edgeforest.gini import Gini
+
+    return Gini()
+
+
 class Engine:
     """What trains: its name, how values become codes, how trees grow, what predicts.
 
@@ -570,16 +582,16 @@ class Training:
 
     def _begin(self, criterion: "str") -> "Forest":
         """The forest without trees."""
-        forest = Forest()
-        for key in HEADER:
-            name = attribute(key)
-            setattr(forest, name, getattr(self.data, name, getattr(self, name, None)))
-        forest.criterion = criterion
+        forest, data = Forest(), self.data
+        forest.kind, forest.criterion, forest.splitter = self.kind, criterion, self.splitter
+        forest.names, forest.categories, forest.classes = data.names, data.categories, data.classes
+        forest.seed = self.seed
+        forest.importances = []
         forest.engine = self.engine.name
         forest.scale = vote_scale(self.n_trees)
         forest.spent = self.budget.spent
         forest.limit = self.budget.insertions
-        forest.low, forest.span = self.data.low, self.data.span
+        forest.low, forest.span = data.low, data.span
         if self.engine.predictor:
             forest.predictor = self.engine.predictor(forest)
         return forest
@@ -637,11 +649,9 @@ class Training:
         """The forest so far. The tree in hand is closed where it stands, and training is over."""
         if self._steps is not None:
             self._steps.close()
-            self._steps = None
             self.trees.close()
-            self.trees.free()
+            self.stop()
             self.budget.tick()
-            self.data.forget()
         forest = self.grown
         forest.importances = millionths(self.importance)
         forest.prepare()
@@ -650,6 +660,8 @@ class Training:
     def stop(self) -> "None":
         """Let go of the rows; the trees that are complete stay in `grown`."""
         self._steps = None
+        self.trees.free()
+        self.data.forget()
 
 
 def useful_rows(max_depth: "int", regression: "bool") -> "int":

@@ -1,6 +1,5 @@
 """What a histogram says about a split: the gain of every arm, and how sure that is.
 
-    criterion_of      Gini impurity, entropy or squared error: one file each, loaded when asked for
     arms              every way to split by one histogram
     Contender         one feature in a race
     best_arm          its best arm so far
@@ -8,10 +7,15 @@
     better_threshold  whether another arm of the same feature may still beat it
     Split, decide     the outcome
 
+The criteria themselves (Gini impurity, entropy, squared error) have a file each: `gini`, `entropy`,
+`mse`.
+
 This file runs unchanged on CPython and MicroPython.
 """
 
 import math
+
+from edgeforest.forest import EQUAL, MISSING_LEFT
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
@@ -30,21 +34,6 @@ if 0:  # for type checkers: a board compiles nothing of it
 def minus(total: "Sequence[int]", left: "Sequence[int]") -> "list[int]":
     """The cells of the other side."""
     return [p - i for i, p in zip(left, total)]
-
-
-def criterion_of(name: "str") -> "Any":
-    """The criterion of that name."""
-    if name == "mse":
-        from edgeforest.mse import MSE
-
-        return MSE()
-    if name == "entropy":
-        from edgeforest.entropy import Entropy
-
-        return Entropy()
-    from edgeforest.gini import Gini
-
-    return Gini()
 
 
 def arms(
@@ -224,3 +213,8 @@ def decide(
     if task.data.regression and task.data.width == 5:
         gain *= 1024.0  # back to squared levels
     return Split(lead.feature, lead.cuts[t], lead.equal, missing_left, gain)
+
+
+def node_word(feature: "int", equal: "bool", missing_left: "bool") -> "int":
+    """The item of `Forest.feature` for a split: `split_of` the other way round."""
+    return feature | (EQUAL if equal else 0) | (MISSING_LEFT if missing_left else 0)

@@ -5,7 +5,7 @@ See `criteria`. A board loads this file for `criterion="mse"`.
 
 from array import array
 
-from edgeforest.codes import floats
+from edgeforest.checks import floats
 from edgeforest.criteria import minus
 from edgeforest.forest import HUGE, INF, LEVELS, check_steady
 

@@ -21,8 +21,8 @@ The trees themselves are in `grove`. This file runs unchanged on CPython and Mic
 from array import array
 
 from edgeforest.budget import Budget, millionths, tidy
-from edgeforest.checks import between, refuse_unknown
-from edgeforest.codes import plain, sorted_set, vote_scale
+from edgeforest.checks import between, plain, refuse_unknown, sorted_set
+from edgeforest.codes import vote_scale
 from edgeforest.core_pure import ENGINE
 from edgeforest.forest import (
     FEATURE,

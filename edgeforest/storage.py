@@ -28,7 +28,9 @@ import struct
 from array import array
 
 from edgeforest import files
-from edgeforest.budget import Rng, millionths, tidy  # noqa: F401  Rng: for `draw`
+from edgeforest.budget import Rng as Rng  # for `draw`
+from edgeforest.budget import millionths, tidy
+from edgeforest.drawing import draw as draw  # for those who read rows from a file
 from edgeforest.forest import INF
 from edgeforest.loading import crc32, from_base64
 from edgeforest.reader import STATE, read_checkpoint
@@ -64,26 +66,6 @@ TYPES = {
 
 
 # ---- Rows from a file -------------------------------------------------------------------------
-
-
-def draw(rng: "Rng", count: "int", n: "int") -> "Sequence[int]":
-    """Numbers of `count` of n rows, drawn at random, none twice, in ascending order.
-
-    The rows are divided into `count` parts of the same length and one is drawn from each: no time
-    of a log is left out.
-
-    >>> list(draw(Rng(1), 3, 1000))
-    [211, 431, 804]
-    """
-    if count >= n:
-        return range(n)
-    numbers = array("I", bytes(4 * count))
-    low = 0
-    for i in range(count):
-        high = (i + 1) * n // count
-        numbers[i] = low + rng.below(high - low)
-        low = high
-    return numbers
 
 
 class Npy:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from edgeforest import engines as engine
-from edgeforest.codes import plain
+from edgeforest.checks import plain
 from edgeforest.forest import FEATURE, HUGE, LEAF, LEVELS, MASK, MISSING_LEFT, SUM, Forest
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from edgeforest import core_numpy, core_pure
+from edgeforest.bounds import make_bounds
 from edgeforest.budget import Rng
 from edgeforest.forest import HUGE
-from edgeforest.bounds import make_bounds
 
 NAN = float("nan")
 INF = float("inf")

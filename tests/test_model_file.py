@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutants import sealed
 
-from edgeforest import core_pure, engine, load, train, train_steps
+from edgeforest import engine, load, train, train_steps
 from edgeforest.forest import EQUAL, LEAF, MISSING_LEFT, VERSION
-from edgeforest.reader import read_model
 from edgeforest.loading import load
+from edgeforest.reader import read_model
 
 on_every_engine = pytest.mark.usefixtures("engine")
 

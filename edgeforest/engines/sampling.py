@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgeforest.budget import LATE, Budget, Rng
-from edgeforest.storage import draw
+from edgeforest.drawing import draw
 
 FIRST = 4  # rows that are read to see how long it takes
 STEP = 32  # times as many are read at once, at most, as were timed

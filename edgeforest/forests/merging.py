@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 from edgeforest import engines as engine
 from edgeforest.checks import between
-from edgeforest.codes import sorted_set
+from edgeforest.checks import sorted_set
 from edgeforest.forest import (
     EQUAL,
     FEATURE,

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from edgeforest.host.names import problem, quoted
-from edgeforest.storage import draw
+from edgeforest.drawing import draw
 
 if TYPE_CHECKING:
     from edgeforest.budget import Rng

@@ -22,7 +22,7 @@ from edgeforest.host.names import listed, problem, quoted
 from edgeforest.sources.base import SourceError, check_columns
 from edgeforest.sources.cells import MAX_NUMBER, parse_number
 from edgeforest.sources.column_kinds import Cells, Found, find
-from edgeforest.storage import draw
+from edgeforest.drawing import draw
 
 if TYPE_CHECKING:
     from edgeforest.budget import Rng

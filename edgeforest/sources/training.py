@@ -35,7 +35,7 @@ from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.checkpoints import Begun, begun
 from edgeforest.sources.opening import open_source
 from edgeforest.sources.schema import LOOK, Schema, look
-from edgeforest.storage import draw
+from edgeforest.drawing import draw
 
 ROWS = 131072  # of a tree, if its depth does not limit how many it can use
 BYTES = 100_000_000  # for the pool, if the budget does not limit them
