@@ -33,9 +33,9 @@ from edgeforest.forest import (
 )
 
 try:
-    from binascii import crc32
+    from binascii import crc32 as crc32
 except ImportError:  # some boards
-    from edgeforest.crc import crc32
+    from edgeforest.crc import crc32 as crc32
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
