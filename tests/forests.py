@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from edgeforest import core_pure, merge, train
-from edgeforest.core_pure import EQUAL, FEATURE, LEAF
+from edgeforest import loading, merge, train
+from edgeforest.forest import EQUAL, FEATURE, LEAF
 
 FORESTS = 240
 INF = float("inf")
@@ -144,7 +144,7 @@ def hard_row(forest: Any, columns: list[str], r: random.Random) -> list[Any]:
 
 def answers_of(forest: Any, rows: list[Any]) -> dict[str, Any]:
     """What the pure forest says, as the model's outputs should be."""
-    forest = core_pure.load(forest.to_json())
+    forest = loading.load(forest.to_json())
     if forest.regression:
         return {"value": np.array(forest.predict(rows), np.float32).reshape(-1, 1)}
     shares = np.array(forest.predict_proba(rows), np.float32)

@@ -47,7 +47,7 @@ from test_model_file import (
     unpack,
 )
 
-from edgeforest import Forest, core_pure, engine, load, train
+from edgeforest import Forest, engine, load, loading, train
 from edgeforest.export.shrinking import shrink
 from edgeforest.export.signing import load_signed, sign, verify
 from edgeforest.reader import CHUNK, read_checkpoint, read_model
@@ -151,7 +151,7 @@ def test_the_document_names_every_key_and_its_pseudo_code_predicts(
         model = json.loads(forest.to_json())
         rows = FRESH if len(forest.names) == 4 else [[0.1, 0.9], [0.5, 0.5], [None, 1.0]]
         found = [names["predict"](model, list(forest.encode(row))) for row in rows]
-        assert found == core_pure.load(forest.to_json()).predict(rows)
+        assert found == loading.load(forest.to_json()).predict(rows)
 
 
 # ---- Signing
@@ -166,7 +166,7 @@ def test_a_signed_model_is_a_model(forests: dict[str, Forest]) -> None:
             signed = sign(plain, key)
             verify(signed, key)
             assert load(signed).to_json() == plain, name
-            assert core_pure.load(signed.encode()).to_json() == plain
+            assert loading.load(signed.encode()).to_json() == plain
             assert load_signed(signed, key).to_json() == plain
             assert read_model(io.BytesIO(signed.encode())).to_json() == plain
             assert sign(signed, key) == signed
@@ -274,7 +274,7 @@ def test_the_reader_gives_the_same_forest(forests: dict[str, Forest], tmp_path: 
     path = tmp_path / "model.json"
     for name, forest in forests.items():
         forest.save(path)
-        expected = core_pure.load(path)
+        expected = loading.load(path)
         for found in (read_model(path, Forest), read_model(str(path), Forest)):
             assert found.to_json() == expected.to_json(), name
             for part in ("cut", "places", "n_votes", "n_features", "regression", "all_numbers"):
@@ -286,7 +286,7 @@ def test_the_reader_gives_the_same_forest(forests: dict[str, Forest], tmp_path: 
             found = read_model(path, kind)
             assert type(found) is kind
             if len(forest.names) == 4:
-                same(found, core_pure.load(path, kind))
+                same(found, loading.load(path, kind))
         assert type(read_model(path)) is engine.pick().Forest
 
 
@@ -343,7 +343,7 @@ def test_a_board_never_parses_a_state_that_is_not_asked_for(
 @pytest.mark.parametrize("state", [b"", b"{", b'{"a":1]', b'"', b"nothing", b"1 2", b"{}{}"])
 def test_a_broken_state_is_refused(text: bytes, state: bytes) -> None:
     model = with_training(text, state)
-    for read in (core_pure.load, read_checkpoint, read_model):
+    for read in (loading.load, read_checkpoint, read_model):
         with pytest.raises(ValueError, match="damaged inside; train or copy it again"):
             read(io.BytesIO(model))
 
@@ -360,7 +360,7 @@ def outcome(read: Callable[[], Forest]) -> tuple[str, str]:
 
 def compare(model: bytes) -> bool:
     """Whether both ways of loading refuse a model. The reader may be stricter, with one sentence."""
-    whole = outcome(lambda: core_pure.load(io.BytesIO(model)))
+    whole = outcome(lambda: loading.load(io.BytesIO(model)))
     pieces = outcome(lambda: read_model(io.BytesIO(model), Forest))
     if whole != pieces:
         assert whole[0] == "taken"
@@ -499,7 +499,7 @@ def test_malformed_models_take_no_more_memory_than_their_size(text: bytes) -> No
     cases = [model, reseal(model), text[:400] + big, big, b'{"format":"edgeforest",' + big]
     cases.append(reseal(text.replace(b',"kind"', b',"more":"' + big + b'","kind"')))
     for case in cases:
-        for read in (core_pure.load, read_model):
+        for read in (loading.load, read_model):
             tracemalloc.start()
             try:
                 outcome(lambda read=read, case=case: read(io.BytesIO(case)))
@@ -586,7 +586,7 @@ def outcome(read, path):
 
 for number in range(int(sys.argv[1])):
     path = "%d.json" % number
-    print(outcome(core_pure.load, path), "|", outcome(reader.read_model, path))
+    print(outcome(loading.load, path), "|", outcome(reader.read_model, path))
 """
 
 PEAK = """
@@ -597,7 +597,7 @@ import reader
 
 gc.collect()
 before = gc.mem_alloc()
-read = core_pure.load if sys.argv[1] == "load" else reader.read_model
+read = loading.load if sys.argv[1] == "load" else reader.read_model
 forest = read("model.json")
 gc.collect()
 print(before, gc.mem_alloc() - before, gc.mem_alloc() + gc.mem_free())
@@ -670,7 +670,7 @@ def test_the_peak_of_reading_is_at_most_one_and_a_half_times_the_model(
         y: list[Any] = [f"class {int(v * int(name.split()[0]))}" for v in total]
     else:
         y, options["criterion"] = total, "mse"
-    forest = core_pure.load(train(rows, y, **options).to_json())
+    forest = loading.load(train(rows, y, **options).to_json())
     arrays = (forest.roots, forest.feature, forest.threshold, forest.right, forest.votes)
     size = sum(len(part) * part.itemsize for part in (*arrays, forest.cut))
     file = board / "model.json"

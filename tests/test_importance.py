@@ -52,7 +52,7 @@ def test_permutation_importance_is_the_fall_of_the_out_of_bag_score(regression):
         return np.mean(forest.classes_[mean.argmax(axis=1)] == y[known])
 
     assert score(X) == pytest.approx(forest.oob_score_, abs=1e-6)
-    asked = {f & edgeforest.core_pure.FEATURE for f in forest.forest_.feature}
+    asked = {f & edgeforest.forest.FEATURE for f in forest.forest_.feature}
     rng = np.random.default_rng(11)
     for f in range(6):
         if f not in asked:

@@ -32,7 +32,6 @@ def shares(forest: Forest, encoded: Array) -> NDArray[np.float64]:
 def values(forest: Forest, encoded: Array) -> NDArray[np.float64]:
     """The value of each row, computed in float32 like `Forest.value` and exported models."""
     totals = oob.sums(forest, encoded)[:, 0]
-    step = np.float32(forest.span / (forest.scale * len(forest)))
-    part = (totals * np.float64(step)).astype(np.float32)
+    part = (totals * forest.step()).astype(np.float32)
     value = (part.astype(np.float64) + forest.low).astype(np.float32)
     return value.astype(np.float64)
