@@ -161,10 +161,11 @@ class _Subtrees:
 
     def place(self, subtree: _Leaf | _Split) -> int:
         """The place of a subtree; a new one if it is not known."""
-        if subtree not in self.places:
-            self.places[subtree] = len(self.subtrees)
+        new = len(self.subtrees)
+        place = self.places.setdefault(subtree, new)
+        if place == new:
             self.subtrees.append(subtree)
-        return self.places[subtree]
+        return place
 
     def read(self, root: int) -> int:
         """The place of a tree, without what it does not need."""

@@ -94,7 +94,7 @@ class Node(NamedTuple):
 
 def node_at(forest: Forest, place: int) -> Node:
     """The node at a place."""
-    split, right = forest.split(place), forest.right[place]
+    split, right = split_of(forest.feature[place]), forest.right[place]
     if split is None:
         return Node(place, -1, 0.0, False, False, -1, -1, right)
     feature, categorical, missing_left = split
@@ -254,10 +254,9 @@ def arrays(forest: Forest) -> NodeArrays:
     import numpy as np
 
     words = np.asarray(forest.feature)
-    table = np.zeros((4, 1 << 16), np.int64)  # what each word says
-    for word in np.unique(words).tolist():
-        split = split_of(word)
-        table[:, word] = (1, 0, 0, 0) if split is None else (0, *split)
+    some = np.unique(words)
+    table = np.zeros((4, 1 << 16), np.int64)  # what each word says: few differ
+    table[:, some] = np.array([(not s, *(s or (0, 0, 0))) for s in map(split_of, some.tolist())]).T
     leaf, categorical, missing_left = (table[i][words] > 0 for i in (0, 2, 3))
     right = np.asarray(forest.right, np.int64)
     left = np.where(leaf, 0, np.arange(1, len(words) + 1))
