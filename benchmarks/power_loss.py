@@ -22,7 +22,7 @@ from collections import Counter
 
 import edgeforest
 from edgeforest.cli import demo
-from edgeforest.sources import training as streaming
+from edgeforest.sources.checkpoints import noted
 
 
 def main() -> None:
@@ -132,7 +132,7 @@ def nights(folder: str, args: argparse.Namespace) -> list[str]:
         began = time.monotonic()
         code = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
         usual = time.monotonic() - began
-        seen, done = streaming.noted(path)
+        seen, done = noted(path)
         if code or seen is None or seen["rows"] != there or not done:
             problems.append(f"night {night} ended with {code}, of {there} rows: {seen}")
         elif edgeforest.load(path).to_json() != edgeforest.load(out).to_json():

@@ -98,12 +98,19 @@ if hasattr(time, "ticks_ms"):  # MicroPython's clock wraps around; ticks_diff kn
     _ticks_diff = time.ticks_diff  # type: ignore[attr-defined]
 
 
-def tidy() -> "None":
-    """On a small heap: collect garbage, so that what lives on stays close together."""
+_untidy = bytearray(1)  # calls of `tidy` since the last collection
 
 
-if BOARD:
-    tidy = gc.collect  # type: ignore[assignment]  # noqa: F811
+def tidy(often: "bool" = False) -> "None":
+    """On a small heap: collect garbage, so that what lives on stays close together.
+
+    That takes longer than most of what is done in between: where it is asked for `often`, one call
+    in eight does it.
+    """
+    if BOARD:
+        _untidy[0] = (_untidy[0] + 1) & 7
+        if not often or not _untidy[0]:
+            gc.collect()
 
 
 class Budget:

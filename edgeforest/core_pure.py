@@ -30,18 +30,14 @@ from array import array
 
 from edgeforest.budget import Budget, Rng, millionths, tidy
 from edgeforest.checks import between, refuse_unknown
-from edgeforest.codes import EDGE_ROWS, Data, Reader, part_of, vote_scale, vote_shares
-from edgeforest.criteria import Split, criterion_of, decide
+from edgeforest.codes import Data, Reader, part_of, vote_scale, vote_shares
+from edgeforest.criteria import Split, decide, node_word
 from edgeforest.forest import (
-    BOARD,
-    HEADER,
     HUGE,
     LEAF,
     LEVELS,
     MASK,
     Forest,
-    attribute,
-    node_word,
     split_of,
 )
 from edgeforest.nodes import GROUP_ROWS, Nodes
@@ -95,7 +91,7 @@ def race(
     seen = squares = 0
     while True:
         granted = budget.take(min(batch, most - seen), len(racing))
-        tidy()
+        tidy(True)
         if granted:
             at, more = nodes.count(racing, stride, start + seen, start + seen + granted)
             squares += more
@@ -110,7 +106,7 @@ def race(
         if seen < n:
             rest = (n - seen) / (n - 1) * squares / (size * size)
         if granted:
-            nodes.rank(racing, stride, total, task.least_rows(seen, n))
+            nodes.rank(criterion, racing, stride, total, task.least_rows(seen, n))
         racing = [c for c in racing if c.best]
         if not racing:
             return None
@@ -120,7 +116,7 @@ def race(
                 if c.best[0] > lead.best[0]:
                     lead = c
             break
-        nodes.measure(racing, stride, total, rest)
+        nodes.measure(criterion, racing, stride, total, rest)
         lead = racing[0]
         for c in racing:
             if c.gain > lead.gain:
@@ -134,7 +130,9 @@ def race(
                 if c is lead
                 or c.gain - lead.gain + task.z * math.sqrt(c.variance + lead.variance) > slack
             ]
-            if len(racing) == 1 and not nodes.better_threshold(lead, stride, total, rest, slack):
+            if len(racing) == 1 and not nodes.better_threshold(
+                criterion, lead, stride, total, rest, slack, task.z
+            ):
                 break
         batch = max(task.batch, seen >> 1)
     return decide(task, lead, stride, total, rest)
@@ -146,16 +144,17 @@ def race(
 class GrowingTree:
     """One tree while it grows: nodes in the order they were made."""
 
-    def __init__(self) -> "None":
-        self.start = array("I")  # its rows: from here ...
-        self.end = array("I")  # ... to here
+    def __init__(self, n: "int" = MASK) -> "None":
+        code = "H" if n < 32768 else "I"  # for the numbers of n rows, and of the nodes they make
+        self.start = array(code)  # its rows: from here ...
+        self.end = array(code)  # ... to here
         self.depth = array("H")
         self.feature = array("H")  # of a split, with its flags: see `node_word`
         self.code = array("B")
         self.threshold = array("f")
         self.gain = array("f")
-        self.left = array("I")  # 0: not split
-        self.right = array("I")  # of a leaf: one more than the place of its votes
+        self.left = array(code)  # 0: not split
+        self.right = array(code)  # of a leaf: one more than the place of its votes
         self.votes = array("H")
 
     def add(self, start: "int", end: "int", depth: "int") -> "int":
@@ -249,15 +248,10 @@ class Grower:
         size: "int" = self.nodes.draw(rng)
         return size
 
-    def trial(self) -> "None":
-        """Draw the rows of a tree and make a leaf of them, to see how long that takes."""
-        size = self.draw(Rng())
-        self.nodes.cells(0, size)
-
     def grow(self, place: "int") -> "Generator[Training, None, None]":
         """Grow the tree of that place, level by level, or best gain first with max_leaf_nodes."""
         task = self.task
-        tree = self.tree = GrowingTree()
+        tree = self.tree = GrowingTree(task.data.n)
         rng = task.stream(place)
         size = self.draw(rng)
         nodes = self.nodes
@@ -342,7 +336,7 @@ class Grower:
         if tree is None:
             if len(task.grown):
                 return
-            tree = GrowingTree()
+            tree = GrowingTree(task.data.n)
         if not tree.feature:  # stopped before it began
             tree.add(0, self.draw(task.stream(len(task.grown))), 0)
         size = tree.end[0]
@@ -358,11 +352,8 @@ class Grower:
             else:
                 self._make_leaf(tree, node)
         self.tree = None
+        self.nodes.rest()
         tree.move_to(task.grown)
-
-    def abandon(self) -> "None":
-        """Forget the tree in hand."""
-        self.tree = None
 
     def _make_leaf(self, tree: "GrowingTree", node: "int") -> "None":
         """Turn the rows of a node into votes."""
@@ -378,36 +369,15 @@ class Grower:
         tree.right[node] = len(tree.votes) // len(votes)
 
     def free(self) -> "None":
-        """Let go of what is needed to grow."""
-        self.nodes = None
+        """Let go of what is needed to grow, the tree in hand included."""
+        self.nodes = self.tree = None
 
     def working_bytes(self, nodes: "int", growing: "int") -> "int":
         """The memory that training takes above the data: see `Training.working_bytes`."""
-        task, data = self.task, self.task.data
-        item = word = struct.calcsize("P")  # an item of a list ...
-        if not BOARD:
-            item *= 4  # ... and the object that it points to
-        n, m, width = data.n, data.m, data.width
-        columns = n * m + 1100 * m
-        reading = n * (item + 4) + 2 * min(n, EDGE_ROWS) * item  # one column, while it is encoded
-        if data.raw:
-            columns = 0 if data.in_place else n * m
-            reading = 0
-        labels = n * (item + word)  # while they are read
-        held = 4 * n + task.places_of_rows() * 4 + 8 * m * item
-        if data.weights or data.patch:
-            held += 8 * n
-            labels += n * item
-        bins = task.n_bins + 2
-        for kinds in data.categories:
-            if kinds is not None:
-                bins = 256
-        racing = task.max_features * (bins * width * item + 600 + 20 * item)
-        racing += 200 * item + 40 * width * item + 4000
-        node = 20 + (1 if data.regression else width)
-        if self.more_bytes:
-            held += self.more_bytes(task)
-        return columns + held + max(labels, reading, racing) + nodes * node + growing * (node + 36)
+        from edgeforest.memory import working_bytes  # a board loads it if bytes are limited
+
+        more: "int" = self.more_bytes(self.task) if self.more_bytes else 0
+        return working_bytes(self.task, nodes, growing) + more
 
 
 def one_by_one(task: "Training") -> "Iterator[Training]":
@@ -429,6 +399,21 @@ def one_by_one(task: "Training") -> "Iterator[Training]":
 
 
 # ---- A forest ---------------------------------------------------------------------------------
+
+
+def criterion_of(name: "str") -> "Any":
+    """The criterion of that name."""
+    if name == "mse":
+        from edgeforest.mse import MSE
+
+        return MSE()
+    if name == "entropy":
+        from edgeforest.entropy import Entropy
+
+        return Entropy()
+    from edgeforest.gini import Gini
+
+    return Gini()
 
 
 class Engine:
@@ -562,7 +547,9 @@ class Training:
         rng = Rng(self.seed)
         self.features = array("H", range(data.m))
         if kind == "random-patches":
-            self._draw_patch(rng)
+            from edgeforest.kinds import draw_patch
+
+            draw_patch(self, rng)
         usable = len(self.features)
         if max_features is None:
             max_features = usable if extra and data.regression else int(math.sqrt(usable))
@@ -574,13 +561,14 @@ class Training:
         if max_samples is None:
             max_samples = useful_rows(self.max_depth, data.regression) or data.drawable()
         self.sample_size = part_of("max_samples", max_samples, data.drawable())
+        # Places that a tree needs to draw its rows into.
+        drawn = self.bootstrap or data.weights
+        self.row_places = self.sample_size if drawn else data.drawable()
         self.trees: "Any" = engine.grower(self)
-        room = self.budget.bytes
-        if room is not None and self.working_bytes(0, 3) > room:
-            raise ValueError(
-                f"training needs at least {self.working_bytes(0, 3)} bytes of working memory, "
-                f"the budget is {room}; use fewer rows or features"
-            )
+        if self.budget.bytes is not None:
+            from edgeforest.memory import check_room
+
+            check_room(self)
         reader.columns(self, rng)
         self.planned = self.in_all = self._plan()  # a caller may ask for fewer of them
         self.following = 0  # which of the planned trees is next
@@ -592,27 +580,18 @@ class Training:
     def __iter__(self) -> "Iterator[Training]":
         return self._steps or iter(())
 
-    def _draw_patch(self, rng: "Rng") -> "None":
-        """Draw the rows and features that all trees of random patches share."""
-        n, m = self.data.n, self.data.m
-        patch = array("I", range(n))
-        rng.shuffle(patch, n)
-        self.data.patch = patch[: max(1, int(self.alpha_n * n + 0.5))]
-        rng.shuffle(self.features, m)
-        self.features = array("H", sorted(self.features[: max(1, int(self.alpha_f * m + 0.5))]))
-
     def _begin(self, criterion: "str") -> "Forest":
         """The forest without trees."""
-        forest = Forest()
-        for key in HEADER:
-            name = attribute(key)
-            setattr(forest, name, getattr(self.data, name, getattr(self, name, None)))
-        forest.criterion = criterion
+        forest, data = Forest(), self.data
+        forest.kind, forest.criterion, forest.splitter = self.kind, criterion, self.splitter
+        forest.names, forest.categories, forest.classes = data.names, data.categories, data.classes
+        forest.seed = self.seed
+        forest.importances = []
         forest.engine = self.engine.name
         forest.scale = vote_scale(self.n_trees)
         forest.spent = self.budget.spent
         forest.limit = self.budget.insertions
-        forest.low, forest.span = self.data.low, self.data.span
+        forest.low, forest.span = data.low, data.span
         if self.engine.predictor:
             forest.predictor = self.engine.predictor(forest)
         return forest
@@ -645,12 +624,6 @@ class Training:
         """Rows that each side of an arm must have, of a node's n rows when `seen` are counted."""
         return max(1, (self.min_samples_leaf * seen + n - 1) // n)
 
-    def places_of_rows(self) -> "int":
-        """How many places a tree needs to draw its rows into."""
-        if self.bootstrap or self.data.weights:
-            return self.sample_size
-        return self.data.drawable()
-
     def stream(self, place: "int") -> "Rng":
         """The random stream of the tree of that place in the forest.
 
@@ -672,30 +645,13 @@ class Training:
         room = self.budget.bytes
         return room is None or self.working_bytes(len(self.grown.feature), more) <= room
 
-    def go_on(
-        self, forest: "Forest", importance: "Iterable[float]", following: "int", seconds: "float"
-    ) -> "None":
-        """Go on with the trees that an earlier run of the same training has grown.
-
-        `following` is the number of the next one, `seconds` is what they have taken.
-        """
-        self.read = self.budget.tick()
-        for name in ("roots", "feature", "threshold", "right", "votes"):
-            setattr(self.grown, name, getattr(forest, name))
-        self.importance = list(importance)
-        self.budget.spent = self.grown.spent = forest.spent
-        forest.spent.seconds = seconds
-        self.following = following
-
     def forest(self) -> "Forest":
         """The forest so far. The tree in hand is closed where it stands, and training is over."""
         if self._steps is not None:
             self._steps.close()
-            self._steps = None
             self.trees.close()
-            self.trees.free()
+            self.stop()
             self.budget.tick()
-            self.data.forget()
         forest = self.grown
         forest.importances = millionths(self.importance)
         forest.prepare()
@@ -704,6 +660,8 @@ class Training:
     def stop(self) -> "None":
         """Let go of the rows; the trees that are complete stay in `grown`."""
         self._steps = None
+        self.trees.free()
+        self.data.forget()
 
 
 def useful_rows(max_depth: "int", regression: "bool") -> "int":

@@ -48,6 +48,7 @@ class UlabNodes:
         self.better_threshold = nodes.better_threshold
         self.is_mixed = nodes.is_mixed
         self.draws = nodes.draws
+        self.rest = nodes.rest
 
     def count(
         self, racing: "list[Any]", stride: "int", start: "int", end: "int"

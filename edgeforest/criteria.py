@@ -1,6 +1,5 @@
 """What a histogram says about a split: the gain of every arm, and how sure that is.
 
-    Gini, MSE         impurity, and the influence of one row on a gain
     arms              every way to split by one histogram
     Contender         one feature in a race
     best_arm          its best arm so far
@@ -8,13 +7,15 @@
     better_threshold  whether another arm of the same feature may still beat it
     Split, decide     the outcome
 
-Another criterion, entropy, is in `entropy.py`, which is loaded when it is asked for. This file runs
-unchanged on CPython and MicroPython.
+The criteria themselves (Gini impurity, entropy, squared error) have a file each: `gini`, `entropy`,
+`mse`.
+
+This file runs unchanged on CPython and MicroPython.
 """
 
 import math
 
-from edgeforest.forest import INF
+from edgeforest.forest import EQUAL, MISSING_LEFT
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
@@ -33,127 +34,6 @@ if 0:  # for type checkers: a board compiles nothing of it
 def minus(total: "Sequence[int]", left: "Sequence[int]") -> "list[int]":
     """The cells of the other side."""
     return [p - i for i, p in zip(left, total)]
-
-
-class Gini:
-    """Gini impurity: one minus the sum of squared class shares."""
-
-    name = "gini"
-    perfect = 1.0  # the most that an arm can score for each row: one class on each side
-
-    def size(self, cells: "Sequence[int]") -> "int":
-        """How many rows these cells count."""
-        return sum(cells)
-
-    def impurity(self, total: "Sequence[int]") -> "float":
-        """Impurity of a node with these cells."""
-        n = sum(total)
-        return 1.0 - sum([p * p for p in total]) / (n * n)
-
-    def score(
-        self, left: "Sequence[int]", total: "Sequence[int]", n_left: "int", n_right: "int"
-    ) -> "float":
-        """Grows with the gain; comparable among arms that counted the same rows."""
-        a = b = 0
-        for i, p in zip(left, total):
-            a += i * i
-            b += (p - i) * (p - i)
-        return a / n_left + b / n_right
-
-    def per_score(self, n: "int") -> "float":
-        """Gain per score among arms that counted n rows."""
-        return 1.0 / n
-
-    def describe(
-        self, left: "Sequence[int]", total: "Sequence[int]"
-    ) -> "tuple[float, float, Any, Any]":
-        """Gain, bias x rows, influence of a row on the left, and on the right, by class."""
-        n = sum(total)
-        n_left = sum(left)
-        n_right = n - n_left
-        right = minus(total, left)
-        s = sum([p * p for p in total]) / (n * n)
-        s_left = sum([i * i for i in left]) / (n_left * n_left)
-        s_right = sum([i * i for i in right]) / (n_right * n_right)
-        gain = (n_left * s_left + n_right * s_right) / n - s
-        shares = [p / n for p in total]
-        on_left = [2.0 * (i / n_left - p) - (s_left - s) for i, p in zip(left, shares)]
-        on_right = [2.0 * (i / n_right - p) - (s_right - s) for i, p in zip(right, shares)]
-        return gain, 1.0 - s_left - s_right + s, on_left, on_right
-
-    def scatter(
-        self, cells: "Sequence[int]", node: "Sequence[int]", one: "Any", two: "Any"
-    ) -> "float":
-        """Sum over the rows in `cells` of the squared difference of two influences."""
-        total = 0.0  # not sum(): newer Pythons add floats with a correction
-        if two is None:
-            for c, a in zip(cells, one):
-                total += c * a * a
-        else:
-            for c, a, b in zip(cells, one, two):
-                total += c * (a - b) * (a - b)
-        return total
-
-
-class MSE:
-    """Mean squared error, in squared levels; cells are (rows, sum, sum of squares)."""
-
-    name = "mse"
-    perfect = INF  # the score alone does not show that an arm leaves nothing to gain
-
-    def size(self, cells: "Sequence[int]") -> "int":
-        return cells[0]
-
-    def impurity(self, total: "Sequence[int]") -> "float":
-        mean = total[1] / total[0]
-        return max(0.0, float(total[2]) / total[0] - mean * mean)
-
-    def score(
-        self, left: "Sequence[int]", total: "Sequence[int]", n_left: "int", n_right: "int"
-    ) -> "float":
-        d = (float(left[1]) * total[0] - float(total[1]) * n_left) / total[0]
-        return d * d / (float(n_left) * n_right)
-
-    def per_score(self, n: "int") -> "float":
-        return 1.0
-
-    def describe(
-        self, left: "Sequence[int]", total: "Sequence[int]"
-    ) -> "tuple[float, float, Any, Any]":
-        # With m the mean of a side less the mean of the node, a row has influence 2 m (y - mean)
-        # - m^2: m says it all.
-        n = total[0]
-        n_left = left[0]
-        n_right = n - n_left
-        d = (float(left[1]) * n - float(total[1]) * n_left) / n
-        m_left = d / n_left
-        m_right = -d / n_right
-        gain = (n_left * m_left * m_left + n_right * m_right * m_right) / n
-        right = minus(total, left)
-        bias = self.impurity(left) + self.impurity(right) - self.impurity(total)
-        return gain, bias, m_left, m_right
-
-    def scatter(
-        self, cells: "Sequence[int]", node: "Sequence[int]", one: "Any", two: "Any"
-    ) -> "float":
-        n = cells[0]
-        if not n:
-            return 0.0
-        if two is None:
-            two = 0.0
-        difference = one - two
-        aside = 2.0 * (cells[1] / n - node[1] / node[0]) - (one + two)
-        found: "float" = n * difference * difference * (4.0 * self.impurity(cells) + aside * aside)
-        return found
-
-
-def criterion_of(name: "str") -> "Any":
-    """The criterion of that name."""
-    if name == "entropy":
-        from edgeforest.entropy import Entropy
-
-        return Entropy()
-    return MSE() if name == "mse" else Gini()
 
 
 def arms(
@@ -237,7 +117,10 @@ def best_arm(
     n = criterion.size(total)
     h = c.h
     if criterion.name == "gini" and not c.equal and not any(h[::stride]):
-        return _best_threshold(h, c.bins, stride, total, n, least)
+        found: "tuple[float, int, bool] | None" = criterion.best_threshold(
+            h, c.bins, stride, total, least
+        )
+        return found
     best = None
     top = -1e300
     for t, missing_left, left in arms(h, c.bins, stride, c.equal):
@@ -248,40 +131,6 @@ def best_arm(
         if best is None or score > top:
             top = score
             best = (score, t, missing_left)
-    return best
-
-
-def _best_threshold(
-    h: "list[int]",
-    bins: "int",
-    stride: "int",
-    total: "Sequence[int]",
-    n: "int",
-    least: "int",
-) -> "tuple[float, int, bool] | None":
-    """`best_arm` for the most common case, Gini and no missing value, with running sums."""
-    best = None
-    top: "float" = 0
-    n_left = a = 0
-    b = sum([p * p for p in total])
-    left = [0] * len(total)
-    for t in range(1, bins):
-        before = n_left
-        k = 0
-        for c in h[t::stride]:
-            if c:
-                had = left[k]
-                a += c * (c + had + had)
-                b += c * (c - 2 * (total[k] - had))
-                left[k] = had + c
-                n_left += c
-            k += 1
-        n_right = n - n_left
-        if n_left > before and n_left >= least and n_right >= least:
-            score = a / n_left + b / n_right
-            if score > top:
-                top = score
-                best = (score, t, False)
     return best
 
 
@@ -364,3 +213,8 @@ def decide(
     if task.data.regression and task.data.width == 5:
         gain *= 1024.0  # back to squared levels
     return Split(lead.feature, lead.cuts[t], lead.equal, missing_left, gain)
+
+
+def node_word(feature: "int", equal: "bool", missing_left: "bool") -> "int":
+    """The item of `Forest.feature` for a split: `split_of` the other way round."""
+    return feature | (EQUAL if equal else 0) | (MISSING_LEFT if missing_left else 0)

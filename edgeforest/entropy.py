@@ -5,7 +5,8 @@ Its gain is the mutual information of the side and the class.
 
 import math
 
-from edgeforest.criteria import Gini, minus
+from edgeforest.criteria import minus
+from edgeforest.gini import Gini
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *

@@ -1,7 +1,8 @@
 """The model: a forest of flat arrays that predicts.
 
 With `loading` beside it, this file is all that a board needs to predict. It imports nothing of ours and runs unchanged on
-CPython and MicroPython. Nobody else knows how a node is stored: `split` and `node_word` say it.
+CPython and MicroPython. How a node is stored is known here,
+and to `criteria.node_word`, which makes one; everybody else asks `split`.
 
     Forest    flat arrays, nodes in preorder, integer votes: `predict`, `predict_into`, `save`
     Spent     what its training has cost
@@ -270,6 +271,10 @@ class Forest:
         """Mean decrease in impurity by feature, summing to one."""
         return [v / 1000000 for v in self.importances]
 
+    def header(self) -> "list[tuple[str, Any]]":
+        """What the model file says first, by key."""
+        return [("version", VERSION)] + [(key, getattr(self, attribute(key))) for key in HEADER]
+
     def text(self) -> "Iterator[str]":
         """The model as compact JSON, piece by piece; the last one holds the checksum."""
         from edgeforest.writer import sealed  # a board that only predicts does without
@@ -297,11 +302,6 @@ def split_of(word: "int") -> "tuple[int, bool, bool] | None":
     if word == LEAF:
         return None
     return word & FEATURE, word & EQUAL > 0, word & MISSING_LEFT > 0
-
-
-def node_word(feature: "int", equal: "bool", missing_left: "bool") -> "int":
-    """The item of `Forest.feature` for a split: `split_of` the other way round."""
-    return feature | (EQUAL if equal else 0) | (MISSING_LEFT if missing_left else 0)
 
 
 # ---- Checks of what the user gave -------------------------------------------------------------
@@ -345,5 +345,5 @@ def check_steady(holds: "bool", what: "str", n: "int") -> "None":
     """Refuse data that are not what `len` said, or were something else when they were read again."""
     if not holds:
         raise ValueError(
-            f"{what} must yield as many values as its length says ({n}), and not change meanwhile"
+            f"{what} must yield {n} values, as its length says, and not change meanwhile"
         )

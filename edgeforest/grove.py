@@ -11,9 +11,10 @@ import math
 from array import array
 
 from edgeforest.budget import Rng
-from edgeforest.codes import code_of, vote_shares
-from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, Z
-from edgeforest.criteria import Contender, best_arm, criterion_of, measure, minus, total_of
+from edgeforest.bounds import code_of
+from edgeforest.codes import vote_shares
+from edgeforest.core_pure import criterion_of, TOLERANCE, TOLERANCE_IMPURITY, Z
+from edgeforest.criteria import Contender, best_arm, measure, minus, total_of
 from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT
 
 # Measured choices: benchmarks/online.py.

@@ -8,7 +8,6 @@ at a time. This file runs unchanged on CPython and MicroPython.
 from array import array
 
 from edgeforest.budget import tidy
-from edgeforest.codes import code_of
 from edgeforest.criteria import Contender, best_arm, better_threshold, decide, measure, total_of
 from edgeforest.forest import split_of
 
@@ -31,6 +30,9 @@ class Nodes:
     def __init__(self, task: "Any", rows: "Any" = None) -> "None":
         self.task = task
         self.data = task.data
+        self.total = total_of
+        self.measure = measure
+        self.better_threshold = better_threshold
         self.bins = task.n_bins
         n = self.data.n
         for kinds in self.data.categories:
@@ -39,7 +41,7 @@ class Nodes:
         self.rows = rows
         self.times: "Any" = None  # how often the tree in hand drew each row
         if rows is None:
-            self.rows = array("H" if n < 65536 else "I", range(task.places_of_rows()))
+            self.rows = array("H" if n < 65536 else "I", range(task.row_places))
             self.times = bytearray(b"\1" * n)
 
     def draw(self, rng: "Rng") -> "int":
@@ -63,8 +65,6 @@ class Nodes:
         if weights is None and not task.bootstrap:
             return size
         # A row that was drawn more than once is stored once, with its count.
-        self.times = None
-        tidy()
         n = self.data.n
         times = self.times = array("H", bytes(2 * n)) if weights else bytearray(n)
         most = 65535 if weights else 255
@@ -95,7 +95,7 @@ class Nodes:
             j = i + rng.below(len(features) - i)
             features[i], features[j] = features[j], features[i]
             column = self.data.columns[features[i]]
-            tidy()
+            tidy(True)
             codes = [column[row] for row in head]
             few = codes[:count]
             codes.sort()
@@ -135,17 +135,9 @@ class Nodes:
         bins = task.n_bins
         extra = task.kind == "extra-trees"
         if extra or task.splitter == "mab-paper":
-            bounds = data.bounds[f]
-            low = bounds[max(0, first - 1)]
-            span = bounds[last] - low
-            if extra:  # uniform between the smallest and the largest
-                spots = sorted([low + span * rng.unit() for _ in range(1, bins)])
-            else:  # equally spaced
-                spots = [low + span * i / bins for i in range(1, bins)]
-            # One that falls among the largest values is put below them, where it parts the node.
-            wanted = [
-                int(x) if raw else min(last - 1, max(first, code_of(x, bounds))) for x in spots
-            ]
+            from edgeforest.kinds import placed
+
+            wanted = placed(task, f, first, last, rng)
         elif values:
             wanted = [c for c in sorted(values) if first <= c < last]
             if not wanted:
@@ -159,7 +151,7 @@ class Nodes:
             ]
             if first < last and wanted[0] >= last:  # few are below the largest, but some
                 wanted = [(present[-1 - present.count(last)] + last) >> 1]
-        tidy()
+        tidy(True)
         cuts = bytearray(1)  # cuts[b]: the highest code of bin b
         table = bytearray(0 if raw else 1)
         before = len(table) - 1
@@ -232,28 +224,17 @@ class Nodes:
                 for row, y in zip(rows, moment):
                     h[table[column[row]] + k * stride] += y
 
-    def total(self, c: "Contender", stride: "int") -> "list[int]":
-        """The cells of all rows that a race has counted."""
-        return total_of(c, stride)
-
     def rank(
-        self, racing: "list[Contender]", stride: "int", total: "list[int]", least: "int"
+        self,
+        criterion: "Any",
+        racing: "list[Contender]",
+        stride: "int",
+        total: "list[int]",
+        least: "int",
     ) -> "None":
         """Note the best arm of every racing feature."""
         for c in racing:
-            c.best = best_arm(self.task.criterion, c, stride, total, least)
-
-    def measure(
-        self, racing: "list[Contender]", stride: "int", total: "list[int]", rest: "float"
-    ) -> "None":
-        """Note the gain of every racing feature's best arm, and how sure it is."""
-        measure(self.task.criterion, racing, stride, total, rest)
-
-    def better_threshold(
-        self, c: "Contender", stride: "int", total: "list[int]", rest: "float", slack: "float"
-    ) -> "bool":
-        """Whether another arm of the leading feature may still beat its best by more than slack."""
-        return better_threshold(self.task.criterion, c, stride, total, rest, slack, self.task.z)
+            c.best = best_arm(criterion, c, stride, total, least)
 
     def race_small(
         self, start: "int", end: "int", rng: "Rng"
@@ -340,6 +321,11 @@ class Nodes:
             row = rows[i]
             counts[y[row]] += times[row]
         return counts
+
+    def rest(self) -> "None":
+        """Make room while a tree is added to the forest: the next one draws its rows anew."""
+        if self.task.bootstrap or self.data.weights:
+            self.times = None
 
     def draws(self, start: "int", end: "int") -> "int":
         """How many draws rows start..end stand for, as far as `min_samples_leaf` has to know."""

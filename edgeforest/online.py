@@ -23,7 +23,8 @@ from array import array
 
 from edgeforest.budget import Budget, millionths, tidy
 from edgeforest.checks import between, refuse_unknown
-from edgeforest.codes import part_of, plain, sorted_set, vote_scale, vote_shares
+from edgeforest.codes import part_of, vote_scale, vote_shares
+from edgeforest.checks import plain, sorted_set
 from edgeforest.core_pure import ENGINE, GrowingTree
 from edgeforest.forest import (
     FEATURE,

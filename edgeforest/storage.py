@@ -29,6 +29,7 @@ from array import array
 
 from edgeforest import files
 from edgeforest.budget import Rng, millionths, tidy  # noqa: F401  Rng: for `draw`
+from edgeforest.drawing import draw  # noqa: F401  for those who read rows with it
 from edgeforest.forest import INF
 from edgeforest.loading import crc32, from_base64
 from edgeforest.reader import STATE, read_checkpoint
@@ -64,25 +65,6 @@ TYPES = {
 
 
 # ---- Rows from a file -------------------------------------------------------------------------
-
-
-def draw(rng, count, n):
-    """Numbers of `count` of n rows, drawn at random, none twice, in ascending order.
-
-    One of each of `count` stretches of the same length: no time of a log is missed.
-
-    >>> list(draw(Rng(1), 3, 1000))
-    [211, 431, 804]
-    """
-    if count >= n:
-        return range(n)
-    numbers = array("I", bytes(4 * count))
-    low = 0
-    for i in range(count):
-        high = (i + 1) * n // count
-        numbers[i] = low + rng.below(high - low)
-        low = high
-    return numbers
 
 
 class Npy:
@@ -406,7 +388,14 @@ class Resumable:
             self._done = found
             return
         importance, seconds = self._noted(found, state)
-        training.go_on(found, importance, state["next"], seconds)
+        # Trees that an earlier run of the same training has grown are those of this one.
+        training.read = training.budget.tick()
+        for name in ("roots", "feature", "threshold", "right", "votes"):
+            setattr(grown, name, getattr(found, name))
+        training.importance = list(importance)
+        training.budget.spent = grown.spent = found.spent
+        found.spent.seconds = seconds
+        training.following = state["next"]
 
     def _noted(self, found, state):
         """The importance and the seconds that a checkpoint has noted; refused if they cannot be."""

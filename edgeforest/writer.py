@@ -4,10 +4,9 @@ A board loads this file when it saves its first model. `docs/model-format.md` de
 written; `forest.load` and `reader.read_model` read it.
 """
 
+import gc
 import struct
 from binascii import b2a_base64
-
-from edgeforest.forest import HEADER, LEAF, PIECE, VERSION, attribute
 
 try:
     from binascii import crc32
@@ -15,11 +14,12 @@ except ImportError:  # some boards
     from edgeforest.crc import crc32
 
 if 0:  # for type checkers: a board compiles nothing of it
-    from edgeforest.forest import Forest
     from edgeforest.host.types import *
 
+PIECE = 12 if hasattr(gc, "mem_free") else 12288  # values coded at once: base64 joins threes
 
-def sealed(forest: "Forest", tail: "str" = "") -> "Iterator[str]":
+
+def sealed(forest: "Any", tail: "str" = "") -> "Iterator[str]":
     """The pieces of a model, then those of `tail`, and a checksum of all of them."""
     crc = 0
     for parts in (pieces(forest), (tail,)):
@@ -29,14 +29,14 @@ def sealed(forest: "Forest", tail: "str" = "") -> "Iterator[str]":
     yield f',"crc32":"{hex_crc(crc)}"}}'
 
 
-def pieces(forest: "Forest") -> "Iterator[str]":
+def pieces(forest: "Any") -> "Iterator[str]":
     """The model without its end."""
-    yield f'{{"format":"edgeforest","version":{VERSION}'
-    for key in HEADER:
-        yield f',"{key}":{_text(getattr(forest, attribute(key)))}'
-    spent, feature = forest.spent, forest.feature
-    wide = len(feature) > 65535
+    yield '{"format":"edgeforest"'
+    spent, n = forest.spent, len(forest.feature)
+    wide = n > 65535
     small = max(forest.votes or (0,)) < 256
+    for key, value in forest.header():
+        yield f',"{key}":{_text(value)}'
     for key, value in (
         ("spent", [spent.insertions, spent.rows_read, spent.rounds]),
         ("wide", wide),
@@ -45,15 +45,15 @@ def pieces(forest: "Forest") -> "Iterator[str]":
         yield f',"{key}":{_text(value)}'
     places: "Any" = ()  # written only if they are not 0, 1, 2, ...
     leaves = 0
-    for i in range(len(feature)):
-        if feature[i] == LEAF:
+    for i in range(n):
+        if forest.split(i) is None:
             if forest.right[i] != leaves:
                 places = forest.right
             leaves += 1
     arrays: "tuple[tuple[str, Any, str, bool | None], ...]" = (
         ("range", (forest.low, forest.span), "f", None),
         ("roots", forest.roots, "I", None),
-        ("feature", feature, "H", None),
+        ("feature", forest.feature, "H", None),
         ("threshold", forest.threshold, "f", False),
         ("leaf", places, "I" if wide else "H", True),
         ("votes", forest.votes, "B" if small else "H", None),
@@ -62,7 +62,7 @@ def pieces(forest: "Forest") -> "Iterator[str]":
         yield f',"{name}":"'
         part = []
         for i in range(len(values)):
-            if of_leaves is None or (feature[i] == LEAF) is of_leaves:
+            if of_leaves is None or (forest.split(i) is None) is of_leaves:
                 part.append(values[i])
                 if len(part) == PIECE:
                     yield to_base64(part, code)

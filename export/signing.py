@@ -78,7 +78,7 @@ def verify(source: Source, key: str | bytes | None = None) -> None:
     >>> verify(sign(text))
     >>> verify(sign(text), "0123456789abcdef")
     Traceback (most recent call last):
-    ValueError: the model has no signature; sign it with edgeforest.export.sign, or do not use it
+    ValueError: the model has no signature; sign it first, or do not use it
     """
     _verify(_read(source), _secret(key))
 
@@ -90,7 +90,7 @@ def load_signed(source: Source, key: str | bytes | None = None) -> Forest:
     >>> forest = edgeforest.train([[1], [2]] * 9, [0, 1] * 9, n_trees=2)
     >>> load_signed(forest.to_json())
     Traceback (most recent call last):
-    ValueError: the model has no SHA-256; write it with edgeforest.export.sign
+    ValueError: the model has no SHA-256; sign it first
     """
     text = _read(source)  # once: what is verified is what is loaded
     _verify(text, _secret(key))
@@ -101,13 +101,11 @@ def _verify(text: bytes, secret: bytes | None) -> None:
     body, sha256, mark = _parts(text)
     if secret is not None:
         if mark is None:
-            raise ValueError(
-                "the model has no signature; sign it with edgeforest.export.sign, or do not use it"
-            )
+            raise ValueError("the model has no signature; sign it first, or do not use it")
         if not hmac.compare_digest(mark, _mark(body, secret)):
             raise ValueError("the signature of the model does not fit the key; do not use it")
     if sha256 is None:
-        raise ValueError("the model has no SHA-256; write it with edgeforest.export.sign")
+        raise ValueError("the model has no SHA-256; sign it first")
     if not hmac.compare_digest(sha256, hashlib.sha256(body).hexdigest().encode()):
         raise ValueError("the model was altered: its SHA-256 does not fit; copy the file again")
 

@@ -19,7 +19,8 @@ import numpy as np
 
 from edgeforest import engines as engine
 from edgeforest.budget import millionths
-from edgeforest.codes import plain, vote_scale
+from edgeforest.checks import plain
+from edgeforest.codes import vote_scale
 from edgeforest.forest import HUGE, MASK, Forest
 from edgeforest.forests import walking
 

@@ -1,9 +1,37 @@
-# Freeze the core into a firmware of your own: it then runs from flash and leaves the heap to data.
+# Freeze EdgeForest into a firmware of your own: its code then runs from flash and leaves the heap to data.
 # From your board's manifest: include("path/to/edgeforest/firmware/manifest.py")
 metadata(version="0.1.0", description="Random forests that train on the device.")  # noqa: F821
 package(  # noqa: F821
     "edgeforest",
-    files=("core_pure.py", "buffers.py", "files.py", "reader.py", "storage.py", "online.py"),
+    files=(
+        "bounds.py",
+        "budget.py",
+        "buffers.py",
+        "categories.py",
+        "checks.py",
+        "codes.py",
+        "core_pure.py",
+        "core_ulab.py",
+        "crc.py",
+        "criteria.py",
+        "entropy.py",
+        "files.py",
+        "forest.py",
+        "gini.py",
+        "grove.py",
+        "kinds.py",
+        "loading.py",
+        "memory.py",
+        "mse.py",
+        "nodes.py",
+        "online.py",
+        "race_paper.py",
+        "reader.py",
+        "shapes.py",
+        "storage.py",
+        "weights.py",
+        "writer.py",
+    ),
     base_path="..",
     opt=3,
 )

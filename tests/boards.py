@@ -24,7 +24,7 @@ GESTURE = FIRMWARE / "examples" / "gesture.py"
 TRAIN = """
 import gc
 import sys
-import core_pure as ef
+from edgeforest import core_pure as ef
 
 def free(when):
     gc.collect()
@@ -60,14 +60,13 @@ f.write(sys.stdout)
 
 # A model that was trained elsewhere, and rows as a sensor gives them.
 PREDICT = """
-import core_pure as ef
-f = ef.load("model.json")
+from edgeforest.loading import load
+f = load("model.json")
 out = [0] * f.n_votes
 row = bytearray(6)
-rng = ef.Rng(1)
 for i in range(20):
     for j in range(6):
-        row[j] = rng.below(256)
+        row[j] = (i * 37 + j * 101) % 256
     print(f.predict_into(row, out), f.predict(row))
 """
 
@@ -75,11 +74,11 @@ for i in range(20):
 ONLINE = """
 import gc
 import sys
-from core_pure import Budget, Rng
+from edgeforest.budget import Budget, Rng
 gc.collect()
-import storage  # which `save` needs: before the heap fills up
+from edgeforest import storage  # which `save` needs: before the heap fills up
 gc.collect()
-from online import OnlineForest
+from edgeforest.online import OnlineForest
 gc.collect()
 criterion, data, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 rng = Rng(data)
@@ -102,10 +101,10 @@ OnlineForest.load("live.json").forest().write(sys.stdout)
 # Rows from a file that is larger than the heap, a checkpoint after every tree, a stop on the way.
 STORAGE = """
 import gc
-import core_pure as ef
+from edgeforest import core_pure
 gc.collect()
 import sys
-import storage
+from edgeforest import storage
 kind, stop, data, seed = sys.argv[1:]
 log = storage.Npy(kind + ".npy")
 rows = storage.draw(storage.Rng(int(data)), 800, log.shape[0])
@@ -160,7 +159,7 @@ class Task:
     """
 
     program: str
-    modules: tuple[str, ...] = ("core_pure",)
+    modules: tuple[str, ...] = ()  # of ours, if not all of them
     arguments: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
     prepare: Callable[[Path, int], None] | None = None
@@ -178,15 +177,16 @@ def training(rows: int, criterion: str = "gini") -> Task:
     return Task(TRAIN, arguments=(str(rows), criterion))
 
 
-STORED = ("core_pure", "files", "reader", "storage")
+PREDICTING = ("forest", "loading")
+TRAINING = ("forest", "checks", "budget", "codes", "criteria", "nodes", "core_pure")
 TASKS = {
-    "predict with a model of 3 kB": Task(PREDICT, prepare=write_model),
+    "predict with a model of 3 kB": Task(PREDICT, PREDICTING, prepare=write_model),
     "gesture example": Task(GESTURE.read_text(encoding="utf-8")),
     "train on 800 rows": training(800),
     "regression on 800 rows": training(800, "mse"),
     "train from a file, stop, go on": Task(
-        STORAGE, STORED, ("bytes",), ("1", "4", "9", "9"), write_log
+        STORAGE, (), ("bytes",), ("1", "4", "9", "9"), write_log
     ),
-    "learn row by row": Task(ONLINE, (*STORED, "online"), ("gini",)),
-    "learn row by row, regression": Task(ONLINE, (*STORED, "online"), ("mse",)),
+    "learn row by row": Task(ONLINE, (), ("gini",)),
+    "learn row by row, regression": Task(ONLINE, (), ("mse",)),
 }

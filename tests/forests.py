@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from edgeforest import loading, merge, train
+from edgeforest import merge, train
 from edgeforest.forest import EQUAL, FEATURE, LEAF
+from edgeforest.loading import load
 
 FORESTS = 240
 INF = float("inf")
@@ -144,7 +145,7 @@ def hard_row(forest: Any, columns: list[str], r: random.Random) -> list[Any]:
 
 def answers_of(forest: Any, rows: list[Any]) -> dict[str, Any]:
     """What the pure forest says, as the model's outputs should be."""
-    forest = loading.load(forest.to_json())
+    forest = load(forest.to_json())
     if forest.regression:
         return {"value": np.array(forest.predict(rows), np.float32).reshape(-1, 1)}
     shares = np.array(forest.predict_proba(rows), np.float32)

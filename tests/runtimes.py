@@ -7,6 +7,7 @@ means that the board's Python, and the browser, were really asked.
 
 from __future__ import annotations
 
+import atexit
 import base64
 import http.server
 import importlib.util
@@ -153,6 +154,31 @@ def compile_mpy(source: Path, out: Path, *options: str) -> None:
         pytest.fail(f"mpy-cross refused {source.name}: {done.stderr or done.stdout}")
 
 
+def board_files() -> list[Path]:
+    """The files that run on a board: those that lie directly in `edgeforest/`."""
+    return [path for path in sorted(CORE.parent.glob("*.py")) if not path.name.startswith("__")]
+
+
+@cache
+def compiled_files(option: str = "-O3") -> Path:
+    """A folder with all files for boards, compiled once."""
+    folder = Path(tempfile.mkdtemp(prefix="compiled-"))
+    atexit.register(shutil.rmtree, folder, True)
+    for source in board_files():
+        compile_mpy(source, folder / f"{source.stem}.mpy", option)
+    return folder
+
+
+def install(folder: Path, compiled: bool = True, only: Iterable[str] = ()) -> Path:
+    """Put our files for boards into a folder, as `mip` does: all of them, or only these modules."""
+    package = folder / "edgeforest"
+    package.mkdir(parents=True, exist_ok=True)
+    for path in sorted(compiled_files().iterdir()) if compiled else board_files():
+        if not only or path.stem in only:
+            shutil.copy(path, package)
+    return folder
+
+
 def run_micropython(
     script: str, folder: Path, heap: str = "64k", arguments: Iterable[str] = ()
 ) -> subprocess.CompletedProcess[str]:
@@ -178,7 +204,11 @@ def run_wasm(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = find_wasm()
     if command is None:
         pytest.fail(NO_WASM)
-    files = [f"--file={path}:/{path.name}" for path in sorted(folder.iterdir()) if path.is_file()]
+    files = [
+        f"--file={path}:/{path.relative_to(folder).as_posix()}"
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
     path = folder / "script.py"
     path.write_text(script, encoding="utf-8")
     return run([*command, *files, str(path)], folder)

@@ -13,15 +13,15 @@ import pytest
 from edgeforest import (
     Budget,
     RandomForestClassifier,
+    budget,
     core_pure,
-    sampling,
-    streaming,
     train,
     train_source,
     train_steps,
 )
-from edgeforest.engines import pick
+from edgeforest.engines import pick, sampling
 from edgeforest.sources import Table
+from edgeforest.sources import training as streaming
 from edgeforest.storage import Resumable
 
 on_every_engine = pytest.mark.usefixtures("engine")
@@ -42,7 +42,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(core_pure, "_ticks", lambda: int(made.now() * 1000))
+    monkeypatch.setattr(budget, "_ticks", lambda: int(made.now() * 1000))
     monkeypatch.setattr(sampling, "now", made.now)
     return made
 
@@ -82,7 +82,7 @@ def test_reading_takes_half_of_the_time_at_most(clock, seconds):
         pass
     assert len(training.forest()) == 3
     # As many as there is time for, and from the whole log.
-    assert 0.1 * seconds * 1000 / 3 < training.n < len(read) <= 0.5 * seconds * 1000 / 3
+    assert 0.1 * seconds * 1000 / 3 < training.data.n < len(read) <= 0.5 * seconds * 1000 / 3
     for tenth in range(10):
         part = [i for i in read if i * 10 // 20_000 == tenth]
         assert len(part) > len(read) / 20
@@ -114,7 +114,7 @@ def test_reading_that_becomes_slower_is_given_up(clock, monkeypatch):
     began = clock.time
     training = train_steps(rows, labels, categorical=[2], budget=Budget(seconds=10))
     assert slow
-    assert training.n < slow[0]
+    assert training.data.n < slow[0]
     assert clock.time - began < 10
 
 
@@ -147,7 +147,7 @@ def test_a_weight_of_a_class_that_was_not_read_is_left_out(clock):
     weights = {"rare": 9.0, "often": 1.0, "seldom": 2.0}
     budget = Budget(seconds=0.5)
     training = train_steps(rows, labels, categorical=[2], budget=budget, class_weight=weights)
-    assert training.n < 1000
+    assert training.data.n < 1000
     forest = RandomForestClassifier(3, budget=budget, class_weight=weights)
     forest.fit([row[:2] for row in rows], labels)
     assert set(forest.classes_) >= {"often", "seldom"}
@@ -317,7 +317,7 @@ def test_a_source_is_read_for_half_of_the_time_at_most(clock, slow_source, secon
 @on_every_engine
 def test_codes_of_a_source_have_their_part_of_the_time(clock, slow_source, monkeypatch, engine):
     slow_source.per_row = 1e-5  # but turning its values into codes takes long
-    maker = pick(engine).Training
+    maker = core_pure.Training
     init = maker.__init__
 
     def slow(self, X, y, **options):

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from edgeforest import core_numpy, core_pure
-from edgeforest.core_pure import HUGE, Rng
+from edgeforest.bounds import make_bounds
+from edgeforest.budget import Rng
+from edgeforest.forest import HUGE
 
 NAN = float("nan")
 INF = float("inf")
@@ -101,7 +103,7 @@ def float32(values):
 
 @pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
 def test_bounds_are_those_of_core_pure(values):
-    pure = core_pure.make_bounds(array("f", values))
+    pure = make_bounds(array("f", values))
     ours = core_numpy.make_bounds(float32(values))
     assert ours.dtype == np.float32
     assert ours.tolist() == pure.tolist()
@@ -110,7 +112,7 @@ def test_bounds_are_those_of_core_pure(values):
 @pytest.mark.parametrize("grid", [False, True])
 @pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
 def test_codes_are_those_of_core_pure(values, grid):
-    bounds = core_pure.make_bounds(array("f", values))
+    bounds = make_bounds(array("f", values))
     more = [NAN, 0.0, -0.0, TINY, -TINY, HUGE, -HUGE, 1.0, 100.0]
     for bound in bounds.tolist():  # on a bound, and beside it
         beside = [np.nextafter(np.float32(bound), np.float32(to)) for to in (-HUGE, HUGE)]

@@ -29,7 +29,9 @@ from edgeforest import (
     RandomForestRegressor,
     RandomPatchesClassifier,
     RandomPatchesRegressor,
+    core_pure,
 )
+from edgeforest.forest import FEATURE, LEAF, MISSING_LEFT
 
 CLASSIFIERS = [RandomForestClassifier, ExtraTreesClassifier, RandomPatchesClassifier]
 REGRESSORS = [RandomForestRegressor, ExtraTreesRegressor, RandomPatchesRegressor]
@@ -402,10 +404,10 @@ def leaf_by_hand(forest, row, tree):
     """The nodes from the root to the leaf that a row reaches, by the definition of the format."""
     node = forest.roots[tree]
     path = [node]
-    while forest.feature[node] != edgeforest.core_pure.LEAF:
+    while forest.feature[node] != LEAF:
         f = forest.feature[node]
-        x = np.float32(row[f & edgeforest.core_pure.FEATURE])
-        left = f & edgeforest.core_pure.MISSING_LEFT if x != x else x <= forest.threshold[node]
+        x = np.float32(row[f & FEATURE])
+        left = f & MISSING_LEFT if x != x else x <= forest.threshold[node]
         node = node + 1 if left else forest.right[node]
         path.append(node)
     return path
@@ -484,14 +486,15 @@ def test_out_of_bag_is_the_answer_of_the_trees_that_did_not_draw_a_row(kind, opt
     X, y = DIABETES if kind.regression else IRIS
     drawn = []
 
-    class Spy(edgeforest.Training):
-        def _grow(self, tree, index):
-            yield from super()._grow(tree, index)
-            drawn.append({self.rows[i] for i in range(tree.end[0])})
+    class Spy(core_pure.Grower):
+        def close(self):
+            if self.tree is not None:
+                drawn.append({self.nodes.rows[i] for i in range(self.tree.end[0])})
+            super().close()
 
     forest = kind(9, random_state=3, oob_score=True, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edgeforest.core_pure, "Training", Spy)
+        patch.setattr(core_pure.ENGINE, "grower", Spy)
         patch.setenv("EDGEFOREST_ENGINE", "pure")
         forest.fit(X, y)
     pure = forest.oob_score_

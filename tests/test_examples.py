@@ -79,7 +79,7 @@ def test_train_from_log_says_what_is_wrong_in_a_sentence(log, tmp_path):
     for arguments, said in (
         (("gone.csv", "--target", "x"), "cannot read gone.csv: no such file or directory"),
         ((log, "--target", "x"), "no column 'x'; it has time, temp"),
-        ((log, "--target", "occupied", "--megabytes", "0.1"), "too few rows"),
+        ((log, "--target", "occupied", "--megabytes", "0.1"), "bytes must be at least"),
     ):
         done = run(*arguments, cwd=tmp_path)
         assert done.returncode == 1
@@ -164,8 +164,8 @@ def test_live_occupancy_learns_what_the_next_week_is_like(tmp_path, office):
     assert len(lines) == 8
     assert lines[0].startswith("720 rows, ")
     assert lines[-1] == "stopped after 10,080 readings; 5,040 rows learned in all"
-    foreseen = re.search(r"(\d+)% of the last 100 labels foreseen", lines[4])
-    assert int(foreseen[1]) >= 85
+    predicted = re.search(r"(\d+)% of the last 100 labels predicted", lines[4])
+    assert int(predicted[1]) >= 85
     forest = edgeforest.load(tmp_path / "live.json")
     share, empty = right(forest, office, week)
     assert share > 0.93
@@ -317,7 +317,7 @@ def test_live_occupancy_says_what_is_wrong_in_a_sentence(tmp_path, fake_bme280):
     for arguments, said in (
         (("--sensor", "nose"), "no sensor 'nose'; use auto, sense-hat, bme280, simulated"),
         (("--sensor", "sense-hat"), "the sense-hat does not answer (Cannot detect RPi-Sense FB"),
-        (("--sensor", "bme280"), "nothing to learn from: give --labels FILE"),
+        (("--sensor", "bme280"), "nothing to learn from; give --labels FILE"),
         (("--sensor", "bme280", "--speed", 2), "--speed is for the simulated sensor"),
         ((*QUICK, "--out", "other.json"), "other.json was learned from x0, x1, the sensor gives"),
         ((*QUICK, "--out", "damaged.json"), "damaged.json: this is not an EdgeForest model"),

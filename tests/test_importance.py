@@ -37,7 +37,7 @@ def test_permutation_importance_is_the_fall_of_the_out_of_bag_score(regression):
     forest = kind(7, max_depth=3, random_state=0, oob_score=True).fit(X, y)
     found = permutation_importance(forest, X, y, n_repeats=2, random_state=11)
 
-    draws, _ = forest._draws[0]
+    draws, _ = forest.draws_.trees[0]
     outside = np.array([draws.outside(tree) for tree in range(7)])
 
     def score(table):
@@ -178,7 +178,7 @@ def test_pruning_keeps_the_trees_that_a_slow_search_keeps(regression):
     X, y = X[:250], y[:250]
     kind = RandomForestRegressor if regression else RandomForestClassifier
     forest = kind(8, max_depth=3, random_state=0).fit(X, y)
-    draws, _ = forest._draws[0]
+    draws, _ = forest.draws_.trees[0]
     outside = np.array([draws.outside(tree) for tree in range(8)])
     if regression:
         each = np.array([t.predict(X) for t in forest.estimators_])[:, :, None]

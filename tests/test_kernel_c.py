@@ -68,8 +68,8 @@ def test_the_kernel_compiles_without_a_warning(options, tmp_path):
 @needs_gcc
 def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
     package = tmp_path / "edgeforest"
-    # Without core_numpy.py: the kernel beside the specification is enough.
-    unwanted = shutil.ignore_patterns("core_numpy.py", "*.so", "__pycache__")
+    # Without the numpy engine: the kernel beside the specification is enough.
+    unwanted = shutil.ignore_patterns("numpy_nodes.py", "*.so", "__pycache__")
     shutil.copytree(ROOT / "edgeforest", package, ignore=unwanted)
     shutil.copytree(ROOT / "export", package / "export", ignore=unwanted)
     shutil.copy(ROOT / "conftest.py", tmp_path)

@@ -12,6 +12,7 @@ import pytest
 
 import edgeforest
 from edgeforest import cli
+from edgeforest.cli import arguments
 from edgeforest.host import names
 from edgeforest.sources import MAX_COLUMNS, SourceError, lines, open_source, schema
 from edgeforest.sources.columns import distinct_names
@@ -357,13 +358,13 @@ def told(capsys, *arguments, code=0):
 def test_numbers_are_learned_with_mse_and_classes_are_not(tmp_path, capsys):
     path = log_of(tmp_path)
     words = "must be numbers, but line 2 of"
-    remedy = "use --task classification, and not --criterion mse"
+    remedy = "use --task classification, without --criterion mse"
     for more in ([], ["--checkpoint", tmp_path / "model.json"]):
         said = told(capsys, "train", path, "--target", "y", "--criterion", "mse", *more, code=2)
         assert words in said
         assert remedy in said
     sentence = refused(lambda: edgeforest.train_source(path, "y", criterion="mse"))
-    assert "use task=classification, and not the criterion mse" in sentence
+    assert "use task=classification, without criterion=mse" in sentence
     for engine in ENGINES:
         labels = [1.0, 2.0, "on", 3.0] * 9
         sentence = refused(
@@ -376,12 +377,12 @@ def test_numbers_are_learned_with_mse_and_classes_are_not(tmp_path, capsys):
         )
 
 
-def test_a_target_with_another_value_in_each_row(tmp_path, capsys):
+def test_a_target_with_a_different_value_in_each_row(tmp_path, capsys):
     path = log_of(tmp_path)
     for more in ([], ["--checkpoint", tmp_path / "model.json"]):
         said = told(capsys, "train", path, "--target", "id", *more, code=2)
         assert "the target 'id' of" in said
-        assert "has another value in each of" in said
+        assert "has a different value in each of" in said
     said = told(capsys, "train", path, "--target", "row", "--task", "classification", code=2)
     assert "or use --task regression if it is a quantity" in said
     assert "as an id has" in refused(lambda: edgeforest.train_source(path, "id"))
@@ -403,14 +404,14 @@ def test_a_target_with_hundreds_of_classes_is_doubted(tmp_path, capsys):
 def test_dates_that_are_numbers(tmp_path, capsys):
     path = log_of(tmp_path)
     said = told(capsys, "train", path, "--target", "y", "--dates", "temp", code=2)
-    assert "column 'temp' of --dates holds numbers such as 0.5, which are not dates" in said
+    assert "--dates names column 'temp', but 0.5 is not a date" in said
     for more in ([], ["--checkpoint", tmp_path / "model.json"]):
         said = told(
             capsys, "train", path, "--target", "y", "--dates", "time,time.hour", "--trees", 1, *more
         )
         assert "note the numbers of column 'time' are taken as seconds since 1970 (UTC)" in said
     late = put(tmp_path, "t,y\n" + "".join(f"{17 * 10**11 + i},{i % 2}\n" for i in range(60)), "l")
-    assert "which are not dates" in refused(
+    assert "is not a date" in refused(
         lambda: edgeforest.open_source(late, dates=["t"]).read(range(60)), SourceError
     )
     said = told(capsys, "train", path, "--target", "y", "--trees", 1)
@@ -462,7 +463,7 @@ def test_a_file_given_twice(tmp_path, capsys, monkeypatch):
     ],
 )
 def test_sizes(text, size):
-    assert cli.bytes_of(text) == size
+    assert arguments.bytes_of(text) == size
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import http.server
 import json
@@ -18,9 +17,10 @@ from pathlib import Path
 import pytest
 from boards import FIRMWARE, GESTURE, PREDICT, TRAIN, promised, write_model
 from runtimes import (
-    CORE,
     ROOT,
+    board_files,
     compile_mpy,
+    install,
     needs_board_heap,
     needs_micropython,
     needs_mpy_cross,
@@ -32,38 +32,36 @@ from runtimes import (
     run_wasm,
 )
 
-# What the core may import: it has to be there on every board (or be guarded, as micropython is).
+# What files for boards may import: it has to be there on every board.
 ALLOWED_IMPORTS = {
-    *("array", "binascii", "gc", "json", "math", "micropython", "os", "struct", "time"),
-    *("edgeforest", "files"),  # guarded: a model is saved without them, too
+    *(
+        "array",
+        "binascii",
+        "gc",
+        "json",
+        "math",
+        "micropython",
+        "os",
+        "struct",
+        "time",
+        "edgeforest",
+    ),
 }
-CORE_BYTES = 29_400  # of the compiled core: a board keeps it in its heap
-
-
-@pytest.fixture(scope="session")
-def core_mpy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The core, compiled as for a board."""
-    path = tmp_path_factory.mktemp("compiled") / "core_pure.mpy"
-    compile_mpy(CORE, path, "-O3")
-    return path
+# Bytes of the compiled files that a board keeps in its heap, by what it does.
+PREDICTING_BYTES = 7_000
+TRAINING_BYTES = 24_000
 
 
 @pytest.fixture
-def board(core_mpy: Path, tmp_path: Path) -> Path:
-    """A folder as on a board: the compiled core and nothing else (a .py would win over it)."""
-    folder = tmp_path / "board"
-    folder.mkdir()
-    shutil.copy(core_mpy, folder)
-    return folder
+def board(tmp_path: Path) -> Path:
+    """A folder as on a board: our compiled files and nothing else (a .py would win over them)."""
+    return install(tmp_path / "board")
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    """A folder with the source of the core, for CPython."""
-    folder = tmp_path / "host"
-    folder.mkdir()
-    shutil.copy(CORE, folder)
-    return folder
+    """A folder with the sources of the same files, for CPython."""
+    return install(tmp_path / "host", compiled=False)
 
 
 def without_heap(text: str) -> list[str]:
@@ -144,7 +142,7 @@ def test_the_capacities_in_the_readme_are_true(board: Path, rows: int, heap: int
 @needs_micropython
 def test_a_budget_in_bytes_that_is_too_small_is_refused_with_a_sentence(board: Path) -> None:
     script = """
-import core_pure as ef
+from edgeforest import core_pure as ef
 X = [bytearray(range(200)) for f in range(6)]
 t = ef.Training(X, bytearray(200), by_column=True)
 print(t.working_bytes(0, 3))
@@ -167,7 +165,7 @@ ef.Training(X, bytearray(200), by_column=True, budget=ef.Budget(bytes=t.working_
 MIXED = """
 import sys
 from array import array
-import core_pure as ef
+from edgeforest import core_pure as ef
 
 def data(n, regression, noise):
     rng = ef.Rng(5)
@@ -260,9 +258,7 @@ def test_webassembly_gives_the_same_model_from_the_source(
     host: Path, tmp_path: Path, criterion: str
 ) -> None:
     script = f"{MIXED}train(1500, {criterion!r}, n_trees=3, max_depth=6).write(sys.stdout)\n"
-    guest = tmp_path / "guest"
-    guest.mkdir()
-    shutil.copy(CORE, guest)
+    guest = install(tmp_path / "guest", compiled=False)
     model = output(run_wasm(script, guest))
     assert json.loads(model)["criterion"] == criterion
     assert model.strip() == output(run_cpython(script, host))
@@ -321,7 +317,7 @@ def test_a_model_trained_on_a_board_predicts_alike_on_cpython(
 ) -> None:
     expected = output(run_micropython(SAVE.format(options), board, "256k"))
     assert sorted(path.name for path in board.iterdir() if path.suffix != ".py") == [
-        "core_pure.mpy",
+        "edgeforest",
         "model.json",
     ]
     shutil.copy(board / "model.json", host)
@@ -343,7 +339,7 @@ def test_a_damaged_model_is_refused_on_a_board(board: Path, host: Path) -> None:
 # ---- Between readings
 
 TRAINED = """
-import core_pure as ef
+from edgeforest import core_pure as ef
 rng = ef.Rng(2)
 X = [bytearray([rng.below(256) for i in range(400)]) for f in range(4)]
 y = bytearray([(X[0][i] > 99) + (X[1][i] > 150) for i in range(400)])
@@ -424,7 +420,7 @@ def test_a_training_that_is_stopped_at_once_gives_a_forest(board: Path) -> None:
 # ---- What is given as rows
 
 ROWS = """
-import core_pure as ef
+from edgeforest import core_pure as ef
 rng = ef.Rng(2)
 rows = [[rng.below(256) for f in range(4)] for i in range(300)]
 """
@@ -479,31 +475,59 @@ def test_a_board_takes_rows_as_cpython_does(board: Path, host: Path, use: str) -
     assert output(run_micropython(ROWS + use, board, "192k")) == expected
 
 
-# ---- The file that goes onto a board
+# ---- The files that go onto a board
 
 
 @needs_mpy_cross
 @pytest.mark.parametrize("option", ["-O3", "-march=armv6m", "-march=armv7emsp"])
-def test_the_core_compiles_for_boards(
-    tmp_path: Path, option: str, figure: Callable[[str], None]
+def test_all_files_compile_for_boards(tmp_path: Path, option: str) -> None:
+    for source in board_files():
+        path = tmp_path / f"{source.stem}.mpy"
+        compile_mpy(source, path, "-O3", option)
+        assert path.read_bytes()[:2] == b"M\x06"
+
+
+def loaded_files(script: str, folder: Path) -> list[str]:
+    """The files of ours that a script has loaded when it ends."""
+    script += """
+import sys
+print(" ".join(sorted(name[11:] for name in sys.modules if name.startswith("edgeforest."))))
+"""
+    return output(run_micropython(script, folder, "256k")).split("\n")[-2].split()
+
+
+@needs_mpy_cross
+@needs_micropython
+@pytest.mark.parametrize("criterion", ["gini", "mse"])
+def test_a_board_that_trains_loads_few_bytes(
+    board: Path, criterion: str, figure: Callable[[str], None]
 ) -> None:
-    path = tmp_path / "core_pure.mpy"
-    compile_mpy(CORE, path, "-O3", option)
-    size = path.stat().st_size
-    figure(f"core_pure.mpy {size:,} bytes")
-    assert path.read_bytes()[:2] == b"M\x06"
-    assert size < CORE_BYTES
+    script = f"""
+from edgeforest.core_pure import train
+X = [bytearray(range(200)) for _ in range(6)]
+train(X, bytearray(i // 100 for i in range(200)), by_column=True, criterion={criterion!r})
+"""
+    names = loaded_files(script, board)
+    size = sum((board / "edgeforest" / f"{name}.mpy").stat().st_size for name in names)
+    figure(f"{size:,} bytes: {', '.join(names)}")
+    assert "core_pure" in names
+    assert not {"loading", "weights", "entropy", "race_paper", "online"} & set(names)
+    assert size <= TRAINING_BYTES
 
 
-def test_the_core_imports_only_what_boards_have() -> None:
-    imported: set[str] = set()
-    for node in ast.walk(ast.parse(CORE.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            imported.update(name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            imported.add("." * node.level + (node.module or ""))
-    assert {"array", "json", "math"} <= imported
-    assert imported <= ALLOWED_IMPORTS
+@needs_mpy_cross
+@needs_micropython
+def test_a_board_that_predicts_loads_few_bytes(board: Path, figure: Callable[[str], None]) -> None:
+    write_model(board, 1)
+    script = """
+from edgeforest.loading import load
+print(load("model.json").predict([1, 2, 3, 4, 5, 6]))
+"""
+    names = loaded_files(script, board)
+    size = sum((board / "edgeforest" / f"{name}.mpy").stat().st_size for name in names)
+    figure(f"{size:,} bytes: {', '.join(names)}")
+    assert names == ["forest", "loading"]
+    assert size <= PREDICTING_BYTES
 
 
 # ---- Ways onto a board
@@ -587,7 +611,7 @@ import mip
 import sys
 mip.install({base!r}, target="lib")
 sys.path.append("lib")
-from edgeforest import core_pure as ef
+from edgeforest from edgeforest import core_pure as ef
 print(ef.train([bytearray(range(99))], [i > 50 for i in range(99)], by_column=True).predict([70]))
 """
     assert output(run_micropython(script, tmp_path, "1M")).splitlines()[-1] == "True"
@@ -615,8 +639,7 @@ def test_the_gesture_example_runs_in_the_heap_that_is_promised(board: Path) -> N
 
 
 def test_the_gesture_example_runs_in_a_checkout(tmp_path: Path) -> None:
-    (tmp_path / "edgeforest").mkdir()  # as from the root folder, without writing into it
-    shutil.copy(CORE, tmp_path / "edgeforest")
+    install(tmp_path, compiled=False)  # as from the root folder, without writing into it
     text = output(run([sys.executable, str(GESTURE)], tmp_path))
     check_gesture(text, tmp_path)
 

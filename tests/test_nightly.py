@@ -17,16 +17,18 @@ import pytest
 
 import edgeforest
 from edgeforest import Budget, RandomForestClassifier, cli, storage
-from edgeforest.sources import SourceError, open_source
+from edgeforest.cli import train
+from edgeforest.sources import SourceError, checkpoints, open_source
 from edgeforest.sources import training as streaming
-from edgeforest.sources.training import Streaming, begun, train_source
+from edgeforest.sources.checkpoints import begun
+from edgeforest.sources.training import Streaming, train_source
 
 JOB = Path(__file__).parents[1] / "examples" / "raspberrypi" / "train_from_log.py"
 OPTIONS = {"n_trees": 6, "max_depth": 5, "seed": 3}
 
 
 class PowerCut(BaseException):
-    """Nothing after it happens."""
+    """The power fails: nothing happens after it."""
 
 
 def line(i):
@@ -49,7 +51,7 @@ def log(tmp_path):
 
 
 def cut_after(trees, log, checkpoint, **options):
-    """Train until so many trees are there, and no longer."""
+    """Train until there are that many trees, and stop."""
     training = Streaming(
         open_source(log), "occupied", checkpoint=checkpoint, **{**OPTIONS, **options}
     )
@@ -60,13 +62,13 @@ def cut_after(trees, log, checkpoint, **options):
 
 
 def trained(log, **options):
-    """What a training on these rows gives that nobody disturbs."""
+    """The forest of an undisturbed training on these rows."""
     return train_source(log, "occupied", **{**OPTIONS, **options}).to_json()
 
 
 def noted(checkpoint):
-    """How many rows a checkpoint knows, and whether it is done."""
-    log, done = streaming.noted(checkpoint)
+    """How many rows a checkpoint remembers, and whether it is done."""
+    log, done = checkpoints.noted(checkpoint)
     return log["rows"], done
 
 
@@ -83,7 +85,7 @@ def resumed(log, checkpoint, **options):
 
 
 @pytest.mark.parametrize("trees", [1, 4])
-def test_what_was_begun_is_finished_with_its_rows_and_then_all_are_learned(trees, log, tmp_path):
+def test_training_finishes_with_its_old_rows_and_then_learns_all_rows(trees, log, tmp_path):
     path = tmp_path / "model.json"
     before = trained(log)
     cut_after(trees, log, path)
@@ -156,12 +158,12 @@ def test_a_log_that_was_rotated_is_trained_anew_and_another_log_is_refused(done,
     assert forest == trained(log)
     assert noted(path) == (300, True)
     assert said == (
-        f"{log} does not begin any more with the 1,000 rows that {path} was trained on: training "
+        f"{log} no longer begins with the 1,000 rows that {path} was trained on: training "
         "anew on its 300 rows"
     )
 
 
-def test_a_folder_of_logs_whose_oldest_go(tmp_path):
+def test_a_folder_of_logs_whose_oldest_files_are_deleted(tmp_path):
     path = tmp_path / "model.json"
     folder = tmp_path / "logs"
     folder.mkdir()
@@ -176,7 +178,7 @@ def test_a_folder_of_logs_whose_oldest_go(tmp_path):
     for day in (5, 6):
         (folder / f"{day}.csv").unlink()
     append(folder / "7.csv", range(10))
-    assert "does not begin any more" in resumed(pattern, path)[1][0], "one is left"
+    assert "no longer begins with" in resumed(pattern, path)[1][0], "one is left"
     assert noted(path) == (210, True)
     append(folder / "8.csv", range(90))
     assert "90 rows more" in resumed(pattern, path, refresh=True)[1][0]
@@ -189,7 +191,7 @@ def test_one_row_that_was_altered_is_noticed(log, tmp_path):
     text = log.read_text().splitlines(keepends=True)
     text[500] = text[500].replace("open", "shut") if "open" in text[500] else text[500][::-1]
     log.write_text("".join(text))
-    assert "does not begin any more" in resumed(log, path)[1][0]
+    assert "no longer begins with" in resumed(log, path)[1][0]
 
 
 def test_rows_in_memory(tmp_path):
@@ -242,7 +244,7 @@ def test_a_training_whose_time_is_over_is_done(log, tmp_path):
 
 
 @pytest.mark.parametrize("target", ["occupied", "temp"])
-def test_refresh_keeps_the_trees_and_adds_as_many_from_all_rows(target, log, tmp_path):
+def test_refresh_keeps_the_trees_and_adds_the_same_number_from_all_rows(target, log, tmp_path):
     path = tmp_path / "model.json"
 
     def grown(**options):
@@ -269,7 +271,7 @@ def test_refresh_keeps_the_trees_and_adds_as_many_from_all_rows(target, log, tmp
     if target == "temp":
         rows = [[310, "open", 1], [5, "shut", 0]]
         old = combined = 0.0
-        half = edgeforest.core_pure.load(again.to_json())
+        half = edgeforest.load(again.to_json())
         keep = edgeforest.forests.merging.keep(half, range(6))
         for row in rows:
             old, combined = first.predict(row), keep.predict(row)
@@ -303,7 +305,7 @@ def test_refresh_keeps_the_trees_and_adds_as_many_from_all_rows(target, log, tmp
     log.unlink()
     append(log, range(5000, 5200))
     rotated, [said] = grown(budget=90_000)
-    assert "does not begin any more" in said
+    assert "no longer begins with" in said
     assert len(rotated) == 18, "what the old log said is not forgotten"
 
 
@@ -354,7 +356,7 @@ def test_a_thread_that_appends_does_not_disturb(pools, log, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("how", ["rename", "copytruncate"])
-def test_a_log_that_is_rotated_in_the_middle_of_it(how, log, tmp_path):
+def test_a_log_that_is_rotated_during_training(how, log, tmp_path):
     path = tmp_path / "model.json"
     training = Streaming(open_source(log), "occupied", checkpoint=path, **OPTIONS)
     with pytest.raises(SourceError, match="since it was opened") as caught:  # noqa: PT012
@@ -376,7 +378,7 @@ def test_a_log_that_is_rotated_in_the_middle_of_it(how, log, tmp_path):
     assert forest == trained(log)
 
 
-# ---- Checkpoints that nobody wrote
+# ---- Forged checkpoints
 
 
 def seal(text):
@@ -498,7 +500,7 @@ def test_the_command_line_goes_on_with_a_log_that_grew(log, tmp_path, capsys, mo
         stream.write("20.1,3")  # the logger is in the middle of it
     saved = []
     with monkeypatch.context() as patch:
-        patch.setattr(cli, "save", lambda forest, where: saved.append(len(forest)))
+        patch.setattr(train, "save", lambda forest, where: saved.append(len(forest)))
         capsys.readouterr()
         assert cli.main(command) == 0
     text = capsys.readouterr().out
@@ -519,10 +521,7 @@ def test_the_command_line_goes_on_with_a_log_that_grew(log, tmp_path, capsys, mo
     assert "10 trees" in text
     assert len(edgeforest.load(out)) == 10
     assert cli.main([*command[:8], "--refresh"]) == 2
-    assert (
-        "--refresh adds trees to a checkpoint that is done; give --resume"
-        in capsys.readouterr().err
-    )
+    assert "--refresh adds trees to a finished checkpoint; give --resume" in capsys.readouterr().err
     other = tmp_path / "other.csv"
     append(other, range(50, 900))
     command[1] = str(other)

@@ -24,7 +24,7 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import Budget, OnlineForest, Rng, core_pure, online, train
+from edgeforest import Budget, OnlineForest, Rng, core_pure, grove, train
 from edgeforest.engines import present
 from edgeforest.forests import merging as combine
 
@@ -410,8 +410,8 @@ def test_the_kernel_has_the_same_constants():
         "UNIT",
         "LONG",
     ]:
-        assert int(defined[name]) == getattr(online, name), name
-    assert float(defined["SURE"]) == online.SURE
+        assert int(defined[name]) == getattr(grove, name), name
+    assert float(defined["SURE"]) == grove.SURE
     assert float(defined["Z"]) == core_pure.Z
     assert float(defined["TOLERANCE"]) == core_pure.TOLERANCE
 

@@ -10,55 +10,57 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_classification, make_friedman1, make_regression
 
 from edgeforest import Rng, core_pure, train
-from edgeforest.core_pure import CRITERIA, Loops, arms, code_of, make_bounds
+from edgeforest.bounds import code_of, encode, make_bounds
+from edgeforest.core_pure import criterion_of, race
+from edgeforest.criteria import Contender, arms, best_arm
+from edgeforest.race_paper import estimate
 
 on_every_engine = pytest.mark.usefixtures("engine")
 
 
-class Probe(core_pure.Training):
-    """Runs the race, then counts every arm of the node exactly and notes how good the choice was."""
+LEAST = 1000  # rows of the nodes that are looked at
 
-    least = 1000
 
-    def _race(self, rows, start, end, rng, features):
+def probe(X, y, monkeypatch, **options):
+    """(rows, insertions, insertions of exact, gain over best gain) of each raced node.
+
+    After the race every arm of the node is counted exactly, to see how good the choice was.
+    """
+    notes = []
+
+    def probed(task, nodes, start, end, rng, wanted):
         n = end - start
         twin = Rng()
         twin.z, twin.w = rng.z, rng.w  # to draw the same features and bins again
-        drawn = features[:]
-        before = self.budget.spent.insertions
-        split = yield from super()._race(rows, start, end, rng, features)
-        if n < self.least or split is None:
+        before = task.budget.spent.insertions
+        split = yield from race(task, nodes, start, end, rng, wanted)
+        if n < LEAST or split is None:
             return split
-        cost = self.budget.spent.insertions - before
-        contenders, stride = self._contenders(rows, start, end, twin, drawn)
-        self._insert(contenders, stride, rows, start, end)
-        total = self._total(contenders[0], stride)
+        cost = task.budget.spent.insertions - before
+        contenders, stride = nodes.contenders(start, end, twin)
+        nodes.count(contenders, stride, start, end)
+        total = nodes.total(contenders[0], stride)
         gains = {}
         for c in contenders:
             for t, _, left in arms(c.h, c.bins, stride, c.equal):
-                if 0 < self.criterion.size(left) < self.criterion.size(total):
+                if 0 < task.criterion.size(left) < task.criterion.size(total):
                     key = c.feature, c.cuts[t]
-                    gain = self.criterion.describe(left, total)[0]
+                    gain = task.criterion.describe(left, total)[0]
                     gains[key] = max(gain, gains.get(key, 0.0))
         best = max(gains.values())
         chosen = gains[split.feature, split.code]
-        self.notes.append((n, cost, n * len(contenders), chosen / best if best > 0 else 1.0))
+        notes.append((n, cost, n * len(contenders), chosen / best if best > 0 else 1.0))
         return split
 
-
-def probe(X, y, **options):
-    """(rows, insertions, insertions of exact, gain over best gain) of each raced node."""
-    training = Probe(
+    monkeypatch.setattr(core_pure, "race", probed)
+    core_pure.train(
         np.ascontiguousarray(X, dtype=np.float32).ravel().data,
         y.tolist(),
         n_features=X.shape[1],
         max_samples=1.0,
         **options,
     )
-    training.notes = []
-    for _ in training:
-        pass
-    return np.array(training.notes)
+    return np.array(notes)
 
 
 CLASSES = make_classification(24_000, 20, n_informative=8, n_classes=3, random_state=0)
@@ -78,8 +80,8 @@ FRIEDMAN = make_friedman1(24_000, 20, noise=1.0, random_state=0)
     ],
     ids=["3-classes", "2-classes", "2-classes-entropy", "linear", "friedman"],
 )
-def test_the_chosen_split_is_nearly_the_best(data, criterion, share, figure):
-    notes = probe(*data, criterion=criterion, n_trees=8, max_depth=8)
+def test_the_chosen_split_is_nearly_the_best(data, criterion, share, monkeypatch, figure):
+    notes = probe(*data, monkeypatch, criterion=criterion, n_trees=8, max_depth=8)
     good = np.mean(notes[:, 3] >= 0.9)
     saving = notes[:, 2].sum() / notes[:, 1].sum()
     figure(
@@ -158,7 +160,7 @@ def test_the_shortcut_for_gini_finds_what_the_general_search_finds(cells, least)
     n = sum(total)
     if n == 0:
         return
-    gini = CRITERIA["gini"]()
+    gini = criterion_of("gini")
     best = None
     for t, missing_left, left in arms(h, bins, stride, False):
         size = sum(left)
@@ -166,7 +168,9 @@ def test_the_shortcut_for_gini_finds_what_the_general_search_finds(cells, least)
             score = gini.score(left, total, size, n - size)
             if best is None or score > best[0]:
                 best = (score, t, missing_left)
-    assert Loops().best_arm(gini, h, bins, stride, False, total, least) == best
+    contender = Contender(0, None, None, range(bins + 1), False)
+    contender.h = h
+    assert best_arm(gini, contender, stride, total, least) == best
 
 
 def impurity(criterion, y):
@@ -197,7 +201,7 @@ def test_gains_are_those_of_the_textbook(criterion):
         expected = impurity(criterion, y) - (
             cut * impurity(criterion, left) + (n - cut) * impurity(criterion, right)
         ) / len(y)
-        c = CRITERIA[criterion]()
+        c = criterion_of(criterion)
         total = cells_of(criterion, y, 4)
         gain = c.describe(cells_of(criterion, left, 4), total)[0]
         assert gain == pytest.approx(expected, abs=1e-9)
@@ -219,7 +223,7 @@ def test_intervals_are_as_wide_as_gains_scatter(criterion):
         if criterion == "mse"
         else np.digitize(x + noise, [-0.5, 0.9])
     )
-    c = CRITERIA[criterion]()
+    c = criterion_of(criterion)
     whole = c.describe(cells_of(criterion, y[x <= 0.2], 3), cells_of(criterion, y, 3))[0]
     gains, foretold, gaps, gap_foretold = [], [], [], []
     rest = (n - seen) / ((n - 1) * seen)
@@ -266,13 +270,13 @@ def test_the_paper_s_intervals_are_as_wide_as_mu_scatters(criterion):
             return [int((values**p).sum()) for p in range(5)]
         return np.bincount(values, minlength=3).tolist()
 
-    c = CRITERIA[criterion]()
     found, foretold = [], []
     for _ in range(400):
         rows = rng.choice(n, seen, replace=False)
         xs, ys = x[rows], y[rows]
         left = int((xs <= 0.2).sum())
-        mu, variance = c.paper(cells(ys[xs <= 0.2]), cells(ys), left, seen - left)
+        sides = cells(ys[xs <= 0.2]), cells(ys), left, seen - left
+        mu, variance = estimate(criterion, *sides)
         found.append(mu)
         foretold.append(variance / seen * (n - seen) / (n - 1))
         expected = (
@@ -299,7 +303,7 @@ def test_the_paper_s_intervals_are_as_wide_as_mu_scatters(criterion):
 )
 def test_codes_keep_the_order_and_thresholds_part_what_codes_part(values):
     bounds = make_bounds(values)
-    codes = Loops().encode(values, bounds)
+    codes = encode(values, bounds)
     assert len(bounds) <= 256
     assert all(a < b for a, b in itertools.pairwise(bounds[1:-1]))
     for x, code in zip(values, codes, strict=True):
@@ -317,7 +321,7 @@ def test_codes_keep_the_order_and_thresholds_part_what_codes_part(values):
 def test_many_values_get_codes_by_mass_and_by_distance():
     rng = np.random.default_rng(3)
     values = np.exp(2 * rng.normal(size=20_000)).astype(np.float32)
-    codes = Loops().encode(values.tolist(), make_bounds(values[:4096].tolist()))
+    codes = encode(values.tolist(), make_bounds(values[:4096].tolist()))
     codes = np.frombuffer(codes, dtype=np.uint8)
     counts = np.bincount(codes, minlength=256)[1:]
     assert counts.max() < 3 * len(values) / 128  # no code has much of the crowd ...

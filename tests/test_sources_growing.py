@@ -1,4 +1,4 @@
-"""Logs that grow while they are read: a source is the rows that were there when it was opened."""
+"""Logs that grow while they are read: a source has the rows that were there when it was opened."""
 
 import gzip
 import json
@@ -55,7 +55,7 @@ def append_sqlite(path, rows):
 
 
 def append_npy(path, rows):
-    """As libraries that append do: more rows, and a header of the same length."""
+    """Append as libraries do: more rows, and a header of the same length."""
     data = np.array([[row(i)["temp"], row(i)["n"]] for i in rows], "f4")
     before = np.load(path) if os.path.exists(path) and os.path.getsize(path) else data[:0]
     with open(path, "r+b" if len(before) else "wb") as stream:
@@ -82,7 +82,7 @@ def rows_of(source):
 
 @pytest.fixture(params=KINDS)
 def log(request, tmp_path):
-    """The path of a log, and what appends rows to it."""
+    """The path of a log, and a function that appends rows to it."""
     path = tmp_path / request.param
     append = KINDS[request.param]
     append(path, range(ROWS))
@@ -188,7 +188,7 @@ def test_a_last_line_that_is_half_written_is_left_out(name, tmp_path):
         assert len(source) == 20
 
 
-def test_a_quote_that_takes_in_many_lines_is_not_half_a_line(tmp_path):
+def test_an_open_quote_over_many_lines_is_not_half_a_line(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("a,b\n1,2\n3,4\n" + '"5,6\n' + "7,8\n" * 50 + "9,9")
     with pytest.raises(SourceError, match=r"line 4 of .* opens a quote that is never closed"):
@@ -373,7 +373,7 @@ def test_rows_in_memory():
     assert stream.first(Stream(iter(rows), 10).extent()) is stream
 
 
-def test_words_that_others_hold_too_have_the_same_checksum():
+def test_words_that_are_shared_have_the_same_checksum():
     word = "".join(["in", "side"])
     one, two = (
         Table({"a": [word, word]}),

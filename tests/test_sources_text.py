@@ -35,8 +35,8 @@ from edgeforest.sources import (
     records,
     text_file,
 )
+from edgeforest.sources.cells import cell
 from edgeforest.sources.line_index import HEADER, LineIndex
-from edgeforest.sources.tables import cell
 
 CALM = settings(
     max_examples=120,
@@ -67,14 +67,14 @@ def put(folder, data, name="log.csv"):
 
 
 def rows_of(source, rows=None):
-    """Rows as rows; all in order if none are named."""
+    """Rows as lists; all rows in order by default."""
     columns = source.read(range(len(source)) if rows is None else rows)
     assert len(columns) == len(source.names)
     return [list(row) for row in zip(*columns, strict=True)]
 
 
 def refused(make):
-    """The sentence with which a file is refused, or None if it is not."""
+    """The sentence with which a file is refused, or None if it is accepted."""
     try:
         made = make()
     except SourceError as error:
@@ -142,7 +142,7 @@ def test_any_rows_are_those_of_the_csv_module(
 @pytest.mark.usefixtures("small")
 @CALM
 @given(table=tables(), seed=st.integers(0, 99))
-def test_runs_of_spaces_part_cells(tmp_path, table, seed):
+def test_runs_of_spaces_separate_cells(tmp_path, table, seed):
     rng = random.Random(seed)
     table = [[c.replace('"', "") for c in row] for row in table]
     lines = [(" " * rng.randint(1, 3)).join(f'"{c}"' for c in row) for row in table]
@@ -155,7 +155,7 @@ def test_runs_of_spaces_part_cells(tmp_path, table, seed):
 @CALM
 @given(st.text(st.sampled_from('a1,; "\n\r#'), max_size=60), st.sampled_from(",; "), st.booleans())
 def test_records_of_any_text_are_those_of_the_csv_module(tmp_path, written, separator, comments):
-    """Also of text that nobody meant as CSV: quotes at odd places, comments, blank lines."""
+    """Even for text that was never meant as CSV: odd quotes, comments, blank lines."""
     path = put(tmp_path, written)
     expected, lines = [], []
     stream = io.StringIO(written, newline="")
@@ -243,7 +243,9 @@ def test_records_of_any_text_are_those_of_the_csv_module(tmp_path, written, sepa
         ),
     ],
 )
-def test_what_is_not_given_is_looked_for(tmp_path, written, separator, names, comma, rows):
+def test_options_that_are_not_given_are_found_by_looking(
+    tmp_path, written, separator, names, comma, rows
+):
     with CSV(put(tmp_path, written)) as source:
         assert (source.separator, source.names, source.decimal_comma) == (separator, names, comma)
         found = rows_of(source)
@@ -251,7 +253,7 @@ def test_what_is_not_given_is_looked_for(tmp_path, written, separator, names, co
         assert source.texts
 
 
-def test_what_is_given_is_used(tmp_path):
+def test_options_that_are_given_are_used(tmp_path):
     path = put(tmp_path, "# a;b\n'1;5';2,5\n#\n3;'#4'\n")
     with CSV(path, separator=";", header=False, names=["p", "q"], comment="#", quote="'") as source:
         assert source.names == ["p", "q"]
@@ -287,7 +289,7 @@ def test_encodings(tmp_path, encoding, options, zipped):
 
 
 @pytest.mark.parametrize("encoding", ["nothing", "base64", "rot13", "", "utf-8\0"])
-def test_an_encoding_that_is_none(tmp_path, encoding):
+def test_an_encoding_that_does_not_exist(tmp_path, encoding):
     path = put(tmp_path, "a,b\n1,2\n")
     assert "there is no encoding" in refused(lambda: CSV(path, encoding=encoding))
 
@@ -296,7 +298,7 @@ def test_an_encoding_that_is_none(tmp_path, encoding):
     "options", [{"separator": ""}, {"separator": "::"}, {"quote": "ab"}, {"comment": " "},
                 {"separator": ";", "quote": ";"}, {"separator": "\n"}],
 )  # fmt: skip
-def test_options_that_cannot_be(tmp_path, options):
+def test_options_that_are_refused(tmp_path, options):
     sentence = refused(lambda: CSV(put(tmp_path, "a,b\n1,2\n"), **options))
     assert "must be" in sentence
 
@@ -312,7 +314,7 @@ def test_bad_rows_are_left_out_and_noted_by_their_line(tmp_path):
         assert len(source) == 7
         assert source.bad == 4
         assert sorted(source.complaints) == [
-            ("line 10", "is not utf-8 text (give its encoding if it has another)"),
+            ("line 10", "is not utf-8 text (use encoding=NAME if it has another)"),
             ("line 11", "has 3 values where there are 2 columns"),
             ("line 12", "has a NUL byte"),
             ("line 5", "has 1 value where there are 2 columns"),
@@ -354,8 +356,8 @@ def test_lines_are_counted_right_in_a_long_file(tmp_path):
 def test_a_quote_that_is_never_closed(tmp_path):
     path = put(tmp_path, 'a,b\n1,2\n3,"4\n5,6\n')
     assert refused(lambda: CSV(path)) == (
-        f"line 3 of {path} opens a quote that is never closed; fix it, or raise max_bad to skip "
-        "such rows"
+        f"line 3 of {path} opens a quote that is never closed; fix it, or skip such rows with "
+        "max_bad=N"
     )
     with CSV(path, max_bad=1) as source:
         assert rows_of(source) == [["1", "2"]]
@@ -363,7 +365,7 @@ def test_a_quote_that_is_never_closed(tmp_path):
         assert rows_of(source) == [["1", "2"], ["3", '"4'], ["5", "6"]]
 
 
-def test_rows_that_are_not_there(tmp_path):
+def test_rows_that_do_not_exist(tmp_path):
     with CSV(put(tmp_path, "a,b\n1,2\n3,4\n")) as source:
         assert source.read([]) == [[], []]
         assert source.read([1, 1]) == [["3", "3"], ["4", "4"]]
@@ -470,7 +472,7 @@ def signed(header, numbers):
 
 
 def mutated(data, rng):
-    """An index with something wrong in it, and a checksum that fits all the same."""
+    """An index with something wrong in it, and a checksum that still fits."""
     size = HEADER.size
     header = list(HEADER.unpack(data[:size]))
     numbers = array("Q", data[size:-4]).tolist()
@@ -526,7 +528,7 @@ def test_an_index_of_an_attacker_gives_the_same_rows_or_a_sentence(
                 assert rows_of(source) == rows
         except SourceError as error:
             refusals.append(str(error))
-    assert len(made) > 100, "most are made anew without a word"
+    assert len(made) > 100, "most are made anew without an error"
     assert refusals
     assert all("is not as its index says; delete" in sentence for sentence in refusals)
 
@@ -561,7 +563,7 @@ def test_a_pipe_in_the_place_of_the_index_does_not_hang(tmp_path):
     assert stat.S_ISFIFO(os.stat(tmp_path / "log.csv.efidx").st_mode)
 
 
-def test_a_file_of_that_name_that_is_no_index_is_left_alone(tmp_path):
+def test_a_file_of_that_name_that_is_not_an_index_is_left_alone(tmp_path):
     path = big(tmp_path)
     other = put(tmp_path, "my own", "log.csv.efidx")
     with CSV(path) as source:
@@ -569,7 +571,7 @@ def test_a_file_of_that_name_that_is_no_index_is_left_alone(tmp_path):
     assert other.read_text() == "my own"
 
 
-def test_an_index_that_cannot_be_kept_is_no_error(tmp_path, monkeypatch):
+def test_an_index_that_cannot_be_written_is_not_an_error(tmp_path, monkeypatch):
     path = big(tmp_path)
 
     def refuse(*_, **__):
@@ -703,7 +705,7 @@ def test_gzip_in_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
         assert rows_of(source) == [["1", "2"]]
 
 
-# ---- Files that are nothing of the kind
+# ---- Malformed files
 
 
 def malformed():
@@ -835,7 +837,7 @@ def test_sentences_about_malformed_files(tmp_path, name, words):
     assert words.format(path) in refused(lambda: CSV(path))
 
 
-def test_paths_that_are_no_files(tmp_path):
+def test_paths_that_are_not_files(tmp_path):
     gone = tmp_path / "gone.csv"
     for kind in (CSV, JSONLines, LineProtocol, Lines):
         assert refused(lambda k=kind: k(gone)) == f"cannot read {gone}: no such file or directory"
@@ -871,7 +873,7 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 
 
 def plain(value):
-    """An object by its dotted names, as simply as can be."""
+    """An object by its dotted names, in the simplest way."""
     if isinstance(value, dict):
         return {
             f"{key}.{rest}" if rest else key: leaf
@@ -921,13 +923,15 @@ def test_json_keys_are_looked_for_in_all_of_the_file(tmp_path):
         assert source.read([3, 19_000]) == [[None, 1], [None, None]]
 
 
-def test_json_rows_that_are_no_objects(tmp_path):
+def test_json_rows_that_are_not_objects(tmp_path):
     path = put(tmp_path, '{"a": 1}\n\n[1]\n{"a": 2\n{"a": 3}\n')
     assert refused(lambda: JSONLines(path)).startswith(f"line 3 of {path} is not a JSON object;")
     with JSONLines(path, max_bad=2) as source:
         assert source.read(range(4)) == [[1, 3]]
         assert source.complaints[1][0] == "line 4"
-        assert "is not a JSON object (Expecting ',' delimiter at character 8)" in source.complaints[1]
+        assert (
+            "is not a JSON object (Expecting ',' delimiter at character 8)" in source.complaints[1]
+        )
     for name in ("JSON array", "pretty JSON"):
         assert "one JSON object a line" in refused(
             lambda n=name: JSONLines(put(tmp_path, MALFORMED[n]))
@@ -1029,7 +1033,7 @@ def test_line_protocol_names_and_values(tmp_path):
         ('air temp="a', "no value of a field at character 10"),
     ],
 )
-def test_line_protocol_that_is_none(tmp_path, line, why):
+def test_lines_that_are_not_line_protocol(tmp_path, line, why):
     path = put(tmp_path, f"air temp=1 1\n\n{line}\n")
     sentence = refused(lambda: LineProtocol(path))
     assert sentence.startswith(f"line 3 of {path} is not line protocol ({why})")
@@ -1045,7 +1049,7 @@ def test_lines_by_themselves(tmp_path):
 
 
 @pytest.mark.skipif(
-    not records.RESTORES, reason="this Python has the error that is gone round here"
+    not records.RESTORES, reason="this Python has the bug that is worked around here"
 )
 @pytest.mark.parametrize("options", [{}, {"comment": "#"}, {"separator": " ", "comment": "#"}])
 def test_the_patterns_for_older_pythons_find_the_same_quotes(tmp_path, monkeypatch, options):

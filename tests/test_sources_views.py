@@ -115,14 +115,17 @@ def test_a_date_that_cannot_be_read_is_a_bad_row(tmp_path):
 @pytest.mark.parametrize(
     ("dates", "words"),
     [
-        (["when"], "has no column 'when' of dates; it has time, y"),
-        (["time.minute"], "has no column 'time.minute' of dates"),
-        ({"time": "dd.mm.yyyy"}, "'dd.mm.yyyy' is not a format of dates"),
-        ({"time": "%Q"}, "'%Q' is not a format of dates"),
-        ({"time": ""}, "'' is not a format of dates"),
+        (["when"], "dates names column 'when', which is not in "),
+        (["time.minute"], "dates names column 'time.minute', which is not in "),
+        (
+            {"time": "dd.mm.yyyy"},
+            "dates must have a format such as '%d.%m.%Y %H:%M', got 'dd.mm.yyyy'",
+        ),
+        ({"time": "%Q"}, "dates must have a format such as '%d.%m.%Y %H:%M', got '%Q'"),
+        ({"time": ""}, "dates must have a format such as '%d.%m.%Y %H:%M', got ''"),
     ],
 )
-def test_dates_that_cannot_be(tmp_path, dates, words):
+def test_dates_that_are_refused(tmp_path, dates, words):
     with pytest.raises(SourceError) as error:
         open_source(put(tmp_path, "time,y\n2024-05-01,1\n"), dates=dates)
     assert words in str(error.value)
@@ -147,7 +150,7 @@ def test_a_forest_learns_from_the_hour_of_the_day(tmp_path):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.data())
-def test_the_rest_is_what_is_not_left_out(kept, data):
+def test_the_rest_is_every_row_that_is_not_left_out(kept, data):
     table = Table({"n": list(range(len(kept)))})
     rest = Rest(table, [i for i, keep in enumerate(kept) if not keep])
     expected = [i for i, keep in enumerate(kept) if keep]

@@ -16,10 +16,10 @@ from edgeforest import (
     RandomForestClassifier,
     RandomForestRegressor,
     storage,
-    streaming,
     train,
 )
 from edgeforest.sources import SourceError, Table, open_source
+from edgeforest.sources import training as streaming
 from edgeforest.sources.training import Streaming, train_source
 
 on_every_engine = pytest.mark.usefixtures("engine")
@@ -33,7 +33,7 @@ def pools(monkeypatch):
 
 
 def made(n, seed=0, features=6):
-    """Rows whose class and value hang on the first features."""
+    """Rows whose class and value depend on the first features."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, features)).astype(np.float32)
     value = X[:, 0] + X[:, 1] * X[:, 2]
@@ -84,7 +84,7 @@ def test_pools_train_as_well_as_all_rows(regression, figure):
 
 
 def test_the_order_of_rows_does_not_matter(tmp_path, figure):
-    """The same CSV sorted by label, in the order of time (a drift), shuffled."""
+    """The same CSV sorted by label, in time order (a drift), and shuffled."""
     scores = {"sorted": [], "in time": [], "shuffled": []}
     for seed in range(6):
         X, y, value = made(16_000, seed, features=4)
@@ -138,7 +138,7 @@ def test_budgets_hold():
 
 
 @pytest.mark.usefixtures("pools")
-def test_classes_and_categories_that_come_late_are_known():
+def test_classes_and_categories_that_come_late_are_added():
     n = 40_000
     rare = dict.fromkeys(range(0, n, 4000), "rare")
     source = Table(
@@ -169,7 +169,7 @@ WAYS = {
 
 @on_every_engine
 @pytest.mark.parametrize("way", WAYS)
-def test_going_on_from_any_tree_gives_the_same_forest(way, tmp_path, monkeypatch):
+def test_resuming_from_any_tree_gives_the_same_forest(way, tmp_path, monkeypatch):
     X, classes, values = made(6000)
     source = table(X, values if way == "regression" else classes)
     path = tmp_path / "model.json"
@@ -194,7 +194,7 @@ def test_going_on_from_any_tree_gives_the_same_forest(way, tmp_path, monkeypatch
     assert done.to_json() == whole.to_json()
 
 
-# Trains in a child whenever it is told to: a fork is there at once, unlike another Python.
+# Trains in a child on demand: a fork is there at once, unlike another Python.
 PROGRAM = """
 import os, signal, sys, time
 from edgeforest import Budget
@@ -269,7 +269,7 @@ def test_a_killed_training_goes_on_to_the_same_forest(tmp_path, figure):
     assert all(name.startswith(".model.json.") for name in left)
 
 
-def test_another_training_does_not_go_on_from_it(tmp_path):
+def test_a_training_with_other_options_does_not_resume(tmp_path):
     X, y, _ = made(500)
     source, path = table(X, y), tmp_path / "model.json"
     training = Streaming(source, "y", n_trees=5, checkpoint=path)
@@ -337,7 +337,7 @@ def test_estimators_train_from_sources(tmp_path):
         ({"max_samples": 0}, "max_samples"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_sentence(options, said):
+def test_impossible_trainings_are_refused_in_one_sentence(options, said):
     source = Table({"a": [1, 2, 3] * 9, "b": ["u", "v", None] * 9, "y": [0, 1, 1] * 9})
     with pytest.raises(ValueError, match=said) as caught:
         train_source(source, options.pop("target", "y"), **options)
@@ -352,7 +352,10 @@ def test_wide_tables_are_read_a_few_rows_at_a_time():
     for _ in training:
         pass
     assert len(training.forest()) == 2
-    with pytest.raises(ValueError, match="100 bytes hold too few rows of 1000 features; give a"):
+    with pytest.raises(
+        ValueError,
+        match=r"^bytes must be at least \d+ to hold enough rows of 1000 features, got 100",
+    ):
         Streaming(source, "y", budget=Budget(bytes=100))
 
 
@@ -375,7 +378,7 @@ def test_tables_of_every_kind_are_sources():
         assert list(source) == rows
     assert open_source(source) is source
     assert [list(c) for c in open_source(np.ones((3, 2))).read([2])] == [[1.0], [1.0]]
-    for wrong, said in (([], "empty"), ({"a": [1], "b": []}, "as many")):
+    for wrong, said in (([], "empty"), ({"a": [1], "b": []}, "the same number of values")):
         with pytest.raises(SourceError, match=said):
             open_source(wrong)
     with pytest.raises(TypeError, match="path"):
@@ -395,7 +398,7 @@ from edgeforest.sources.training import train_source
 path, room = sys.argv[1], int(sys.argv[2])
 names = [*[f"f{k}" for k in range(20)], "y"]
 small = {"f": list(range(300)), "y": [i % 2 for i in range(300)]}
-train_source(small, "y", n_trees=2)      # what is loaded once is no part of it
+train_source(small, "y", n_trees=2)      # what is loaded once does not count
 source = open_source(path, names=names)
 with open("/proc/self/status") as status:
     size = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmSize"))

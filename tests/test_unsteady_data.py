@@ -11,7 +11,7 @@ import pytest
 from edgeforest import OnlineForest, engine, train, train_steps
 
 ENGINES = engine.present()
-SENTENCE = "as many values as its length says"
+SENTENCE = "as its length says"
 ROWS = 400
 
 VALUES = [[(7 * i + 3 * f * i) % 23 / 4 for f in range(3)] for i in range(ROWS)]

@@ -17,20 +17,24 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 ENGINE = ("edgeforest/engines/_kernel*.so", "edgeforest/engines/_kernel*.pyd")
-NEEDED = (
-    "edgeforest/__init__.py",
-    "edgeforest/engines/native.py",
-    "edgeforest/core_numpy.py",
-    "edgeforest/core_pure.py",
-    "edgeforest/core_pure.pyi",
-    "edgeforest/engines/__init__.py",
-    "edgeforest/py.typed",
-)
 UNWANTED = ("*.c", "*.h", "*.o", "*.pyc", "*test*.py", "firmware/*", "tools/*", "setup.py")
 
 
 class Refused(Exception):
     """What is wrong with a wheel, in one sentence."""
+
+
+def needed() -> list[str]:
+    """What every wheel must hold: all modules of this checkout, and their types."""
+    root = Path(__file__).resolve().parent.parent
+    files = [
+        file.relative_to(root).as_posix()
+        for pattern in ("edgeforest/**/*.py", "edgeforest/**/*.pyi", "edgeforest/py.typed")
+        for file in root.glob(pattern)
+    ]
+    return sorted(
+        [*files, *(f"edgeforest/export/{file.name}" for file in root.glob("export/*.py"))]
+    )
 
 
 def check(path: Path, native: bool) -> str:
@@ -66,7 +70,7 @@ def check(path: Path, native: bool) -> str:
             raise Refused(f"it holds more than one native engine: {', '.join(engines)}")
         if not tag.startswith("cp311-abi3-"):
             raise Refused(f"it must be tagged cp311-abi3, to run on 3.11 and later; got {tag}")
-    for name in NEEDED:
+    for name in needed():
         if name not in names:
             raise Refused(f"{name} is missing in it")
     for name in names:

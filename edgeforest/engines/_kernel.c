@@ -1,11 +1,11 @@
-/* The Python binding of firmware/kernel: buffers in, arrays out. Used by native.py alone.
+/* The Python binding of firmware/kernel: buffers in, arrays out. Used by native*.py alone.
  *
  * The module's table of functions; they are in _kernel_columns.c, _kernel_train.c, _kernel_predict.c
  * and _kernel_online.c, and check what they are given by _kernel_check.c. Stable ABI of Python 3.11.
  */
 #include "_kernel.h"
 
-enum { KERNEL = 4 }; /* native.py compares it: change it when the two no longer fit */
+enum { KERNEL = 4 }; /* native_reader.py compares it: change it when the two no longer fit */
 
 /* fill(z, w, n, out): Rng.fill; returns the generator's new state. */
 static PyObject *kernel_fill(PyObject *self, PyObject *args)
@@ -29,7 +29,7 @@ static PyObject *kernel_fill(PyObject *self, PyObject *args)
     return result;
 }
 
-/* constants() -> the constants that core_pure has too, by name. */
+/* constants() -> the constants that the pure engine has too, by name. */
 static PyObject *kernel_constants(PyObject *self, PyObject *unused)
 {
     (void)self;

@@ -63,7 +63,7 @@ typedef struct {
 } Columns;
 
 /* Columns of `rows` rows from a list of buffers, where each column lies in them, and bounds (or
- * None). Columns of codes may lie nowhere yet, unless `codes` are wanted. The buffers are held until
+ * None). Without `codes`, columns of codes need not be there yet. The buffers are held until
  * py_columns_free. */
 int py_columns_make(Columns *c, PyObject *buffers, PyObject *layout, PyObject *bounds, int64_t rows,
                     int codes);

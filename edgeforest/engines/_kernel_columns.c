@@ -1,8 +1,7 @@
 /* The binding of columns: they are read where they lie in Python's buffers, and become codes. */
 #include "_kernel.h"
 
-enum { LAYOUT = 6 }; /* numbers that say where a column lies; see _Columns of native.py */
-
+enum { LAYOUT = 6 }; /* numbers that say where a column lies; see Columns of native_reader.py */
 
 void py_columns_free(Columns *c)
 {

@@ -42,12 +42,13 @@ PyObject *kernel_grove(PyObject *self, PyObject *args)
     (void)self;
     memset(&p, 0, sizeof p);
     if (!py_parse(args, "(iiiiiiiiiiiLLLLii)dLy*", &p.m, &p.width, &p.n_trees, &p.max_features,
-               &p.n_bins, &p.max_depth, &p.nodes, &p.races, &p.window, &p.patch, &p.stride, &seed,
-               &stream, &scale, &fade, &criterion, &extra, &p.rows, &least, &kinds))
+                  &p.n_bins, &p.max_depth, &p.nodes, &p.races, &p.window, &p.patch, &p.stride, &seed,
+                  &stream, &scale, &fade, &criterion, &extra, &p.rows, &least, &kinds))
         return NULL;
     if (!py_in_range("seed", seed, 0, UINT32_MAX) || !py_in_range("stream", stream, 0, UINT32_MAX) ||
         !py_in_range("scale", scale, 1, EF_LEVELS) || !py_in_range("fade", fade, 1, EF_LEVELS) ||
-        !py_in_range("criterion", criterion, 0, EF_MSE) || !py_in_range("features", p.m, 1, EF_FEATURE) ||
+        !py_in_range("criterion", criterion, 0, EF_MSE) ||
+        !py_in_range("features", p.m, 1, EF_FEATURE) ||
         !py_holds(&kinds, "kinds", p.m, sizeof(uint16_t)))
         goto done;
     p.seed = (uint32_t)seed;
@@ -171,7 +172,7 @@ PyObject *kernel_plant(PyObject *self, PyObject *args)
     int t;
     (void)self;
     if (!py_parse(args, "Oiy*y*y*y*y*y*", &capsule, &t, part, part + 1, part + 2, part + 3, part + 4,
-               part + 5))
+                  part + 5))
         return NULL;
     Grove *g = grove_with(capsule, t);
     Py_ssize_t n = part[0].len / 2, m = g ? g->grove.plan.m : 0;

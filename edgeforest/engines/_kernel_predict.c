@@ -26,7 +26,8 @@ enum { FEATURE, THRESHOLD, RIGHT, ROOTS, TABLES };
 static int pack_forest(Packed *p, const Py_buffer *tables, int wide)
 {
     Py_ssize_t n = tables[FEATURE].len / 2, trees = tables[ROOTS].len / 4;
-    if (!py_in_range("nodes", n, 1, UINT32_MAX - 1) || !py_holds(tables + FEATURE, "feature", n, 2) ||
+    if (!py_in_range("nodes", n, 1, UINT32_MAX - 1) ||
+        !py_holds(tables + FEATURE, "feature", n, 2) ||
         !py_holds(tables + THRESHOLD, "threshold", n, 4) ||
         !py_holds(tables + RIGHT, "right", n, wide ? 4 : 2) ||
         !py_holds(tables + ROOTS, "roots", trees, 4))
@@ -110,8 +111,8 @@ static int walk_begin(PyObject *given, void *into)
         PyErr_SetString(PyExc_TypeError, "the walk must be a tuple");
         return 0;
     }
-    if (!py_parse(given, "Oy*O(LLLi)", &capsule, w->part + VOTES, &X, &offset, &row_step, &column_step,
-               &type))
+    if (!py_parse(given, "Oy*O(LLLi)", &capsule, w->part + VOTES, &X, &offset, &row_step,
+                  &column_step, &type))
         return 0;
     const Packed *p = PyCapsule_GetPointer(capsule, PACKED);
     if (!p || !py_in_range("the type of a row", type, EF_CODES, EF_F64) ||
@@ -210,7 +211,8 @@ PyObject *kernel_apply(PyObject *self, PyObject *args)
     (void)self;
     if (!py_parse(args, "O&nw*", walk_begin, &w, &n, &leaves))
         return NULL;
-    if (!walk_fits(&w, n) || !py_holds(&leaves, "leaves", py_product(n, (Py_ssize_t)w.forest.n_trees), 4))
+    if (!walk_fits(&w, n) ||
+        !py_holds(&leaves, "leaves", py_product(n, (Py_ssize_t)w.forest.n_trees), 4))
         goto done;
     PyThreadState *thread = PyEval_SaveThread();
     for (Py_ssize_t at = 0; at < n; at += w.block) {

@@ -90,7 +90,7 @@ static int task_hold(Task *t, int wide, PyObject *usable, PyObject *y, PyObject 
     t->y = copy_of(y, "y", &bytes);
     t->usable = t->y ? copy_of(usable, "features", &some) : NULL;
     if (!t->usable || optional(weights, &t->weights, "weights", (Py_ssize_t)e->pool + 1) < 0 ||
-        optional(patch, &t->patch, "the patch", (Py_ssize_t)e->pool) < 0)
+        optional(patch, &t->patch, "patch", (Py_ssize_t)e->pool) < 0)
         return -1;
     some /= (Py_ssize_t)sizeof *t->usable;
     e->y8 = wide ? NULL : t->y;
@@ -108,13 +108,14 @@ static int task_numbers(ef_task *e, PyObject *whole, PyObject *real, int *wide)
     long long n, pool, sample_size, batch, max_depth, leaf, split, leaf_nodes, seed, scale, mask;
     int criterion, splitter, extra, bootstrap, raw;
     if (!py_parse(whole, "LLLLLLLLiiiLLLiiiiii", &n, &pool, &sample_size, &batch, &max_depth, &leaf,
-               &split, &leaf_nodes, &e->max_features, &e->n_bins, &e->width, &seed, &scale, &mask,
-               &criterion, &splitter, &extra, &bootstrap, &raw, wide) ||
+                  &split, &leaf_nodes, &e->max_features, &e->n_bins, &e->width, &seed, &scale, &mask,
+                  &criterion, &splitter, &extra, &bootstrap, &raw, wide) ||
         !py_parse(real, "dddd", &e->min_impurity_decrease, &e->z, &e->tolerance, &e->confidence))
         return -1;
-    if (!py_in_range("rows", n, 1, EF_MASK) || !py_in_range("the pool", pool, 1, EF_MASK) ||
+    if (!py_in_range("rows", n, 1, EF_MASK) || !py_in_range("pool", pool, 1, EF_MASK) ||
         !py_in_range("seed", seed, 0, UINT32_MAX) || !py_in_range("scale", scale, 1, EF_LEVELS) ||
-        !py_in_range("mask", mask, EF_MASK, EF_MASK) || !py_in_range("criterion", criterion, 0, EF_MSE) ||
+        !py_in_range("mask", mask, EF_MASK, EF_MASK) ||
+        !py_in_range("criterion", criterion, 0, EF_MSE) ||
         !py_in_range("splitter", splitter, 0, EF_EXACT))
         return -1;
     e->n = n;
@@ -144,7 +145,7 @@ PyObject *kernel_task(PyObject *self, PyObject *args)
     int wide;
     (void)self;
     if (!py_parse(args, "(O!OO)OOOOO!O!", &PyList_Type, &buffers, &layout, &bounds, &usable, &y,
-               &weights, &patch, &PyTuple_Type, &whole, &PyTuple_Type, &real))
+                  &weights, &patch, &PyTuple_Type, &whole, &PyTuple_Type, &real))
         return NULL;
     Task *t = PyMem_Calloc(1, sizeof *t);
     if (!t)
@@ -288,7 +289,8 @@ PyObject *kernel_grow(PyObject *self, PyObject *args)
     if (!py_parse(args, "OLdy*", &capsule, &insertions, &seconds, &stop))
         return NULL;
     Tree *t = tree_of(capsule);
-    if (!t || !py_in_range("insertions", insertions, 0, 1LL << 62) || !py_holds(&stop, "stop", 1, 1) ||
+    if (!t || !py_in_range("insertions", insertions, 0, 1LL << 62) ||
+        !py_holds(&stop, "stop", 1, 1) ||
         ((!t->tree.task || t->closed) && py_refuse("begin a tree before you grow it"))) {
         PyBuffer_Release(&stop);
         return NULL;
@@ -343,7 +345,7 @@ PyObject *kernel_spent(PyObject *self, PyObject *capsule)
                          (long long)t->tree.rounds);
 }
 
-/* The closed tree, as bytes of its parts; NULL if there is no memory. */
+/* The closed tree as bytes of its parts; NULL with an error set. */
 static PyObject *write_tree(Tree *t, uint32_t here, uint32_t votes_here, double *importance)
 {
     PyObject *parts[4] = {NULL, NULL, NULL, NULL};

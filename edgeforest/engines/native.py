@@ -255,10 +255,6 @@ class NativeGrower:
         task.importance = importance.tolist()
         self._kept = None
 
-    def abandon(self) -> None:
-        """Forget the tree in hand."""
-        self._begun, self._room, self._kept = False, None, None
-
     def _drop_part(self) -> None:
         """Take back a tree that Ctrl-C met while it was added to the forest."""
         if self._kept is None:
@@ -271,8 +267,9 @@ class NativeGrower:
         self._kept = None
 
     def free(self) -> None:
-        """Let go of what is needed to grow."""
-        self._kernel_task = self._room = None
+        """Let go of what is needed to grow, the tree in hand included."""
+        self._kernel_task = self._room = self._kept = None
+        self._begun = False
         self._free = []
 
 

@@ -14,16 +14,9 @@ from sys import byteorder
 from typing import Any
 
 from edgeforest.budget import LATE, Rng
-from edgeforest.codes import (
-    EDGE_ROWS,
-    Data,
-    Reader,
-    check_in_time,
-    encode,
-    floats,
-    read_categories,
-    read_columns,
-)
+from edgeforest.categories import read_categories
+from edgeforest.codes import EDGE_ROWS, Data, Reader, check_in_time, read_columns
+from edgeforest.checks import floats
 from edgeforest.engines import _kernel
 from edgeforest.forest import check_steady
 
@@ -141,7 +134,7 @@ class NativeReader:
 
 def refuse(task: Any) -> None:
     """Let the plain reader find what is wrong with the data, and say it."""
-    read_columns(task.data, Rng(), task.budget, encode)
+    read_columns(task.data, Rng(), task.budget)
 
 
 def _read(task: Any, rng: Rng) -> None:

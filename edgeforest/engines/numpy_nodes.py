@@ -113,7 +113,7 @@ class NumpyNodes:
         self.flat = np.lib.stride_tricks.as_strided(self.codes, (size,), (1,), writeable=False)
         narrow = not data.regression and data.width < 257
         self.labels = np.frombuffer(data.y, np.uint8 if narrow else np.uint16)
-        self.rows = np.arange(task.places_of_rows(), dtype=np.intp)
+        self.rows = np.arange(task.row_places, dtype=np.intp)
         self.plain = Nodes(task, self.rows)  # for what is quicker in lists
         self._set_times(np.ones(data.n, np.uint8))
         self.rules: Any = MSE() if data.regression else Gini()
@@ -166,6 +166,9 @@ class NumpyNodes:
         """Whether the rows have more than one label."""
         labels = self.labels.take(self.rows[start:end])
         return not (labels == labels[0]).all()
+
+    def rest(self) -> None:
+        """Nothing: there is room enough while a tree is added to the forest."""
 
     def draws(self, start: int, end: int) -> int:
         """How many draws rows start..end stand for, as far as `min_samples_leaf` has to know."""
@@ -282,7 +285,7 @@ class NumpyNodes:
         if racing:
             self.count(racing, stride, start, end)
             total = self.total(racing[0], stride)
-            self.rank(racing, stride, total, task.min_samples_leaf)
+            self.rank(task.criterion, racing, stride, total, task.min_samples_leaf)
             racing.sort(key=lambda c: c.turn)
         for c in racing:
             if not task.budget.take(n, 1):
@@ -405,7 +408,9 @@ class NumpyNodes:
         cells: list[int] = race.total.astype(np.int64).tolist()
         return cells
 
-    def rank(self, racing: list[ArrayContender], stride: int, total: Any, least: int) -> None:
+    def rank(
+        self, criterion: Any, racing: list[ArrayContender], stride: int, total: Any, least: int
+    ) -> None:
         """Note the best arm of every racing feature."""
         race, rules = racing[0].race, self.rules
         h = race.h
@@ -439,7 +444,9 @@ class NumpyNodes:
             if tops[k] > -np.inf:
                 c.best = (tops[k], c.arm // race.sides + 1, race.sides == 2 and c.arm % 2 == 1)
 
-    def measure(self, racing: list[ArrayContender], stride: int, total: Any, rest: float) -> None:
+    def measure(
+        self, criterion: Any, racing: list[ArrayContender], stride: int, total: Any, rest: float
+    ) -> None:
         """Note the gain of every racing feature's best arm, and how sure it is."""
         race, rules = racing[0].race, self.rules
         total = race.total
@@ -453,10 +460,16 @@ class NumpyNodes:
             c.gain, c.variance = gain[k], variance[k]
 
     def better_threshold(
-        self, c: ArrayContender, stride: int, total: Any, rest: float, slack: float
+        self,
+        criterion: Any,
+        c: ArrayContender,
+        stride: int,
+        total: Any,
+        rest: float,
+        slack: float,
+        z: float,
     ) -> bool:
         """Whether another arm of the leading feature may still beat its best by more than slack."""
-        z, criterion = self.task.z, self.task.criterion
         if c.equal:
             lead: Any = c
             return better_threshold(criterion, lead, stride, total, rest, slack, z)

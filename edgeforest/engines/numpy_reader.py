@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from edgeforest.budget import Budget, Rng
-from edgeforest.codes import EDGE_ROWS, Data, Reader, check_in_time, encode, read_columns
+from edgeforest.bounds import encode
+from edgeforest.codes import EDGE_ROWS, Data, Reader, check_in_time, read_columns
 from edgeforest.forest import HUGE, LEVELS, MASK
 
 BLOCK = 8192  # rows that are encoded or predicted at once: they stay in the cache

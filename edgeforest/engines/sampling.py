@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgeforest.budget import LATE, Budget, Rng
-from edgeforest.storage import draw
+from edgeforest.drawing import draw
 
 FIRST = 4  # rows that are read to see how long it takes
 STEP = 32  # times as many are read at once, at most, as were timed
@@ -123,7 +123,12 @@ def _time_to_draw(training: Any) -> float:
     times = []
     for _ in range(3):  # another process may have come in between
         began = now()
-        training.trees.trial()
+        trees = training.trees
+        if hasattr(trees, "trial"):  # the native engine
+            trees.trial()
+        else:
+            size = trees.draw(Rng())
+            trees.nodes.cells(0, size)
         times.append(now() - began)
     training.budget.spent.rows_read = read
     return min(times)

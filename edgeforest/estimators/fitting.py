@@ -203,7 +203,7 @@ def _grow(estimator: Parameters, prepared: Prepared, draws: oob.Draws) -> Forest
     except KeyboardInterrupt:
         if not done[0]:
             raise
-        training.trees.abandon()  # it is not complete, and half of it may have been added
+        training.trees.free()  # it is not complete, and half of it may have been added
         for values in (grown.feature, grown.threshold, grown.right):
             del values[done[1] :]
         del grown.roots[done[0] :], grown.votes[done[2] :]

@@ -12,7 +12,8 @@ from edgeforest.estimators.fitting import interrupted
 from edgeforest.host.progress import Watch
 from edgeforest.sources import open_source
 from edgeforest.sources.schema import look
-from edgeforest.sources.training import STREAMS, Begun, Streaming, begun
+from edgeforest.sources.checkpoints import Begun, begun
+from edgeforest.sources.training import STREAMS, Streaming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

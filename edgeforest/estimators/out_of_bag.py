@@ -1,4 +1,4 @@
-"""The out-of-bag score of an estimator, and when it stops to grow."""
+"""The out-of-bag score of an estimator, and the decision to stop when it no longer grows."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def scored(
 
 
 class EarlyStopping:
-    """Says when the out-of-bag score of a sample of rows has stopped to grow."""
+    """Decides when the out-of-bag score of a sample of rows has stopped growing."""
 
     def __init__(
         self,

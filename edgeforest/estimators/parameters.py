@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from edgeforest.forest import Forest
     from edgeforest.engines import Name
     from edgeforest.host.progress import Progress
+    from edgeforest.host.types import Kind
     from edgeforest.host.values import Array
 
-    Kind = Literal["random-forest", "extra-trees", "random-patches"]
     Seed = int | np.random.RandomState | np.random.Generator | None
     Score = bool | Callable[[Array, Array], float]
     ClassWeight = dict[Any, float] | Literal["balanced", "balanced_subsample"] | None

@@ -30,7 +30,7 @@ def shares(forest: Forest, encoded: Array) -> NDArray[np.float64]:
 
 
 def values(forest: Forest, encoded: Array) -> NDArray[np.float64]:
-    """The value of each row, computed in float32 like `Forest.value` and exported models."""
+    """The value of each row: `Forest.value` of many rows, in float32 like exported models."""
     totals = oob.sums(forest, encoded)[:, 0]
     part = (totals * forest.step()).astype(np.float32)
     value = (part.astype(np.float64) + forest.low).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Read the columns of a frame: of pandas, polars, Arrow, or of what speaks one of their protocols.
+"""Read the columns of a frame of pandas, polars, Arrow, or any object with their protocols.
 
 Booleans become 0 and 1, points in time seconds since 1970 in UTC, durations and times of day
 seconds, decimals floats: the same as from Parquet files. None of these libraries is imported

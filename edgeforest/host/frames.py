@@ -1,4 +1,4 @@
-"""Take frames wherever rows are taken: recognise them, and hand them on as the engines read them.
+"""Recognise frames of pandas, polars and Arrow, and give engines and forests their rows.
 
 Importing this module loads no NumPy; the columns themselves are read by `edgeforest.host.columns`.
 """
@@ -95,7 +95,7 @@ def _row_of(forest: Forest, row: Any) -> list[Any]:
 
 
 def parted(X: Any, y: Any) -> tuple[Any, Any]:
-    """A frame and its labels; if y names a column, that is split off and the others are the frame."""
+    """A frame and its labels; if y names a column, it is taken out of the frame."""
     X = _columns().collected(X)
     if not isinstance(y, str):
         return X, y

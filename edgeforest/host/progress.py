@@ -1,4 +1,4 @@
-"""Report the progress of a training: to a callback, in tqdm's bar on a terminal, or in lines."""
+"""Report the progress of a training: to a callback, in a bar of tqdm, or in lines."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from edgeforest.sources.base import MAX_COLUMNS, Source, SourceError, check_columns
 from edgeforest.sources.memory import Table
 from edgeforest.sources.opening import open_source
-from edgeforest.storage import draw
+from edgeforest.drawing import draw
 
 if TYPE_CHECKING:
     from edgeforest.sources.delimited import CSV

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from edgeforest.host.names import problem, quoted
-from edgeforest.storage import draw
+from edgeforest.drawing import draw
 
 if TYPE_CHECKING:
     from edgeforest.budget import Rng
@@ -34,9 +34,9 @@ class SourceError(ValueError):
 
 
 class Source:
-    """Rows that are read when they are asked for. A new kind needs `names`, `__len__` and `read`.
+    """Rows that are read when they are asked for.
 
-    `texts` says that values are text as it stands in a file. Training then looks at the text to
+    A new kind needs `names`, `__len__` and `read`. `texts` says that values are text as it stands in a file. Training then looks at the text to
     tell numbers from categories. Otherwise numbers are numbers already and text is a category.
     None (and NaN among numbers) is a missing value everywhere.
     """
@@ -103,7 +103,7 @@ class Source:
         if self.bad > self.max_bad:
             more = f" (and {self.bad - 1} before it)" if self.bad > 1 else ""
             raise SourceError(
-                f"{place} of {self.name} {why}{more}; fix it, or raise max_bad to skip such rows"
+                f"{place} of {self.name} {why}{more}; fix it, or skip such rows with max_bad=N"
             )
 
     def is_bad(self, row: int) -> bool:

@@ -1,4 +1,4 @@
-"""Binary formats by the names that they had here first: `edgeforest.sources` has all of them."""
+"""Binary formats and `pack`, by older names: `edgeforest.sources` has all of them."""
 
 from edgeforest.sources.joined import Joined
 from edgeforest.sources.npy import NpyFile as Npy

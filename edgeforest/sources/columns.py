@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any
 
 from edgeforest.sources.base import SourceError
-from edgeforest.sources.tables import count
+from edgeforest.host.words import count
 
 
 def checked_rows(rows: Sequence[int], n: int, name: str, again: bool = False) -> Sequence[int]:

@@ -27,7 +27,8 @@ from edgeforest.sources.file import OnProgress, PathType
 from edgeforest.sources.line_index import MAX_RECORD
 from edgeforest.sources.lines import Lines
 from edgeforest.sources.records import Records, line_ends
-from edgeforest.sources.tables import MISSING, count
+from edgeforest.host.words import count
+from edgeforest.sources.cells import MISSING
 
 HEAD = 1 << 16  # bytes that are looked at for separators
 LOOK = 200  # rows that are looked at for headers and decimal commas ...
@@ -159,7 +160,7 @@ class CSV(Lines):
         if header is None:
             header = self._is_header(rows[0], below)
         self.shift = int(header)
-        self.refuse_wide(len(rows[0]), "give its separator if it was guessed wrong")
+        self.refuse_wide(len(rows[0]), "use separator=C if it was guessed wrong")
         if not len(self):
             raise SourceError(f"{self.name} names columns but has no rows; add some")
         if header:

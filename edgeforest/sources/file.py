@@ -1,4 +1,4 @@
-"""What all sources that are one file share: it is a plain file, and what was in it must stay.
+"""What sources that are one file share: it is a plain file, and its content must stay.
 
 >>> with open("log.bin", "wb") as stream:
 ...     _ = stream.write(b"0123456789")
@@ -17,7 +17,7 @@ from typing import IO, Any, TypeAlias
 from edgeforest.host.names import visible
 from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.snapshot import Snapshot
-from edgeforest.sources.tables import reason
+from edgeforest.host.words import reason
 
 PathType: TypeAlias = "str | os.PathLike[str]"
 OnProgress: TypeAlias = "Callable[[int, int], object]"  # called with how much is done, of how much
@@ -51,7 +51,7 @@ def cannot_read(name: str, error: OSError | ValueError) -> SourceError:
 
 
 def check_plain(path: str, name: str) -> os.stat_result:
-    """What the system knows of a file; a SourceError if there is none, or it is not a plain file."""
+    """What the system knows of a file; a SourceError if it is not a plain file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""An index of a text file: where records begin, so that any row is read without those before it.
+"""An index of a text file: where records begin, so that any row can be read at once.
 
 One pass over the file sets a mark every few kilobytes: the place, the number of the record that
 begins there, and the line. The marks are kept beside the file as `<path>.efidx`, and used again as

@@ -1,4 +1,4 @@
-"""Text files as sources, one record a line: what CSV, JSON lines and the line protocol share.
+"""Text files, one record a line: what CSV, JSON lines and the line protocol share.
 
 A file may be far larger than memory. An index of where records begin is made in one pass and kept
 beside the file (see `line_index`); after that any row is read without the rows before it.
@@ -192,7 +192,7 @@ class Lines(Source):
             try:
                 texts.append((row, str(record, encoding)))
             except UnicodeError:
-                why = f"is not {encoding} text (give its encoding if it has another)"
+                why = f"is not {encoding} text (use encoding=NAME if it has another)"
                 self.skip(row, self.line(row), why)
         return texts
 
@@ -210,9 +210,10 @@ class Lines(Source):
         return self.file.encoding
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
-        """The values of these rows, by column. Rows are numbered from 0 and given in ascending order.
+        """The values of these rows, by column.
 
-        Rows that cannot be read are left out, and noted by `skip`.
+        Rows are numbered from 0 and given in ascending order. Rows that cannot be read are left out,
+        and noted by `skip`.
         """
         self.check()
         columns: list[list[Any]] = [[] for _ in self.names]

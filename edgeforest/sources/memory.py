@@ -1,4 +1,4 @@
-"""Rows in memory as a source: lists, arrays, columns by name, frames of pandas, polars or Arrow.
+"""Rows in memory as a source: lists, arrays, columns by name, frames.
 
 >>> table = Table({"temp": [20.5, 24.0, None], "window": ["shut", "open", "open"]})
 >>> len(table), table.names, table.read([0, 2])

@@ -24,7 +24,7 @@ from edgeforest.sources.base import SourceError
 from edgeforest.sources.columns import checked_rows, extended, picked
 from edgeforest.sources.file import FileSource, PathType, cannot_read, read_at
 from edgeforest.sources.snapshot import Snapshot
-from edgeforest.sources.tables import count
+from edgeforest.host.words import count
 
 BLOCK = 1 << 20  # bytes that are read at a time
 GAP = 4096  # bytes between two rows that are read too rather than jumped over

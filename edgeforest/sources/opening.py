@@ -1,4 +1,4 @@
-"""Open a source from whatever there is: a path, several, rows in memory, a frame, an iterable.
+"""Open a source from a path, several paths, rows in memory, a frame or an iterable.
 
 Each format is imported when a file needs it: `import edgeforest` stays quick.
 """
@@ -26,7 +26,7 @@ CAPACITY = 100_000  # rows that are kept of an iterable
 def open_source(
     given: Any, *, dates: Iterable[str] | Mapping[str, str | None] = (), **options: Any
 ) -> Source:
-    """A source from what there is: a path or several, rows in memory, a frame, an iterable of rows.
+    """A source from a path or several, rows in memory, a frame, or an iterable of rows.
 
     The first bytes of a file say what it is, and for text its name: `.jsonl`, `.ndjson` and `.json`
     are JSON lines, `.lp` and `.influx` InfluxDB's line protocol, all other text is CSV. A path may

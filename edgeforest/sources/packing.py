@@ -23,7 +23,8 @@ from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.columns import array_or_list
 from edgeforest.sources.file import OnProgress, PathType, cannot_read
 from edgeforest.sources.npy import MAGIC, NpyFile
-from edgeforest.sources.tables import cell, number, reason
+from edgeforest.host.words import reason
+from edgeforest.sources.cells import cell, parse_number
 
 BLOCK = 1 << 20  # bytes of values that are in memory at a time, about
 MAX_TEXTS = 100_000  # different texts in a column: they are kept in memory
@@ -148,7 +149,7 @@ class _Packer:
         if not isinstance(text, str):  # a date is a number already
             return text
         bare = cell(text)
-        found = bare and number(bare, self.source.decimal_comma)
+        found = bare and parse_number(bare, self.source.decimal_comma)
         return text if bare is not None and found is None else found
 
     def look(self, f: int, column: Any) -> None:

@@ -1,4 +1,14 @@
-"""What the columns of a source are, found from a sample: numbers, categories, the target."""
+"""What the columns of a source are: numbers, categories, the target; and their values in training.
+
+>>> from edgeforest.budget import Rng
+>>> from edgeforest.sources import Table
+>>> log = Table({"temp": [20.5, 24.0, None], "window": ["shut", "open", "open"], "y": [1, 0, 0]})
+>>> schema = look(log, "y", Rng(0))
+>>> schema.names, schema.categorical, schema.regression
+(['temp', 'window'], [1], False)
+>>> schema.columns(log.read([0, 2]))
+([array('f', [20.5, nan]), ['shut', 'open']], [1, 0])
+"""
 
 from __future__ import annotations
 
@@ -9,15 +19,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgeforest.host.names import listed, problem, quoted
-from edgeforest.sources import tables
 from edgeforest.sources.base import SourceError, check_columns
-from edgeforest.storage import draw
+from edgeforest.sources.cells import MAX_NUMBER, parse_number
+from edgeforest.sources.column_kinds import Cells, Found, find
+from edgeforest.drawing import draw
 
 if TYPE_CHECKING:
     from edgeforest.budget import Rng
     from edgeforest.sources.base import Source
 
-LOOK = 4096  # rows that tell what the columns are ...
+LOOK = 4096  # rows that show what the columns are ...
 CELLS = 40_000  # ... or fewer, if there are many columns
 MAX_FEATURES = 16_383  # of a forest
 MAX_DISTINCT = 1 << 16  # texts of a column that are kept in memory
@@ -25,28 +36,31 @@ MAX_DISTINCT = 1 << 16  # texts of a column that are kept in memory
 
 @dataclass
 class Schema:
-    """The columns that are learned from, and the one that is learned."""
+    """The columns that a forest learns from, and the one that it learns to predict."""
 
     target: str
     regression: bool
     names: list[str]  # of the features
     categorical: list[int]  # the places of those among them that are categories
-    left_out: list[tuple[str, str]]  # name of a column, and why it is not used
+    found: Found  # what was seen in the rows that were looked at
+    looked: int  # how many rows that were
     _columns: list[int] = field(repr=False)  # where the features are in the source
     _label: int = field(repr=False)  # where the target is
     _kind: Callable[[Any], Any] = field(repr=False)  # from a value of the target to a label
-    _number: Callable[[Any], float] = field(repr=False)
     _kinds: dict[int, Callable[[Any], Any]] = field(repr=False)  # from a value to its category
-    odd: dict[str, int] = field(default_factory=dict)  # values that are no numbers, by column
-    # Labels of values that were met (at -1), and categories by feature.
-    _known: dict[int, dict[Any, Any]] = field(default_factory=dict, repr=False)
     _comma: bool = False  # 1,5 is a number
-    looked: int = 0  # rows that told all this
-    classes: int = 0  # that were seen among them
+    odd: dict[str, int] = field(default_factory=dict)  # values that are not numbers, by column
     unlabelled: int = 0  # rows that were left out because their target is missing
+    # Labels of the values that were met (at -1), and categories by feature.
+    _known: dict[int, dict[Any, Any]] = field(default_factory=dict, repr=False)
+
+    @property
+    def left_out(self) -> list[tuple[str, str]]:
+        """The columns that are not used, each with the reason."""
+        return self.found.left_out
 
     def columns(self, block: Sequence[Sequence[Any]]) -> tuple[list[Any], Any]:
-        """Features by column and labels, of rows as a source gives them."""
+        """Features by column and labels of rows as a source gives them; rows without one are left out."""
         labels, kept = self._labels(block[self._label])
         columns: list[Any] = []
         for f, place in enumerate(self._columns):
@@ -63,7 +77,7 @@ class Schema:
         """The labels of rows that have one, and which rows these are, None for all."""
         labels: list[Any]
         if self.regression:
-            labels = [None if _missing(v) else self._kind(v) for v in _plain_list(values)]
+            labels = [None if is_missing(v) else self._kind(v) for v in _plain_list(values)]
         else:
             labels = self._mapped(values, self._kind, -1)
         kept = None
@@ -78,7 +92,7 @@ class Schema:
         values = _plain_list(values)
         known = self._known.setdefault(f, {})
         for v in set(values).difference(known):
-            if not _missing(v):
+            if not is_missing(v):
                 if isinstance(v, str) and (wrong := problem(v)):
                     name = quoted(self.target if f < 0 else self.names[f])
                     raise SourceError(f"the value {quoted(v)} of column {name} {wrong}; replace it")
@@ -88,12 +102,12 @@ class Schema:
             raise SourceError(
                 f"column {name} has more than {MAX_DISTINCT:,} distinct values, far more than "
                 f"{'classes' if f < 0 else 'categories'} of a forest; "
-                + ("learn another column" if f < 0 else "leave it out with drop")
+                + ("learn another column" if f < 0 else "leave it out with drop=")
             )
         return [known.get(v) for v in values]
 
     def _numbers(self, values: Any, name: str) -> Any:
-        """Numbers, NaN where one is missing or no number."""
+        """Numbers, NaN where one is missing or is not a number."""
         if isinstance(values, array):
             return values
         if hasattr(values, "dtype") and values.dtype.kind in "fiub":
@@ -101,77 +115,104 @@ class Schema:
         found = _fast(values, self._comma)
         if found is not None:
             return found
-        found = array("f")
+        found, number = array("f"), _reader(self._comma)
         for v in values:
             if v is None:
                 x = math.nan
             else:
-                x = self._number(v)
-                if x != x and not _missing(v):
+                x = number(v)
+                if x != x and not is_missing(v):
                     self.odd[name] = self.odd.get(name, 0) + 1
             found.append(x)
         return found
+
+    def refuse_class_weight(self, given: Any) -> None:
+        """A ValueError if weights of classes are given for a target that has none."""
+        if given is not None and self.regression:
+            raise ValueError(
+                f"class_weight is for classes, but the target {quoted(self.target)} is a number; "
+                "leave it out, or use task=classification"
+            )
 
 
 def look(
     source: Source,
     target: str,
-    rng: Rng,
+    rng: Rng | None,
     *,
     categorical: Iterable[str] = (),
     drop: Iterable[str] = (),
     task: str = "auto",
     most: int = LOOK,
 ) -> Schema:
-    """Find out what the columns of a source are, from a random sample of `most` of its rows."""
+    """Find out what the columns of a source are, from a random sample of at most `most` rows.
+
+    Without a random stream it looks at all rows.
+    """
     categorical, drop = list(categorical), list(drop)
-    more = [v for v in source.categorical if v not in (target, *categorical, *drop)]
-    categorical += more
+    categorical += [v for v in source.categorical if v not in (target, *categorical, *drop)]
     asked = {target, *categorical, *drop}
-    known = set(source.names)
-    for name in (target, *categorical, *drop):
-        if name not in known:
-            raise SourceError(
-                f"{source.name} has no column {quoted(name)}; it has {listed(source.names)}"
-            )
+    refuse_unknown(source, (target, *categorical, *drop))
     refuse_wide(source, drop)
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"task must be auto, classification or regression, got {task!r}")
-    count = max(256, min(most, CELLS // len(source.names)))
-    rows, block = source.read_kept(draw(rng, count, len(source)))
-    _refuse_nothing(source, rows)
-    # Columns that are arrays are numbers without a look; but one of them, if there is nothing else.
+    rows: Sequence[int] = range(len(source))
+    if rng is not None:
+        rows = draw(rng, max(256, min(most, CELLS // len(source.names))), len(source))
+    rows, block = source.read_kept(rows)
+    if not len(rows):
+        raise SourceError(f"no row of {source.name} can be used; look at its first lines")
+    # Columns that are arrays hold numbers; one of them is looked at if there is nothing else.
     looked = [f for f, name in enumerate(source.names) if not _is_array(block[f]) or name in asked]
     numbers = sorted(set(range(len(source.names))).difference(looked))
     looked = sorted([*looked, *numbers[:1]])
-    names = [source.names[f] for f in looked]
-    texts = [_texts(block[f], source.texts) for f in looked]
-    table = _table(source, rows, names, texts, asked)
-    try:
-        data = tables.prepare(table, target, categorical=categorical, drop=drop, task=task)
-    except tables.TableError as error:
-        raise SourceError(str(error)) from None
-    kinds = {name: [row[f] for row in data.rows] for f, name in enumerate(data.names)}
-    wanted = {*data.names, *(source.names[f] for f in numbers[1:])}
+    unnamed = set(source.unnamed).difference(asked)
+    cells = Cells(
+        source.name,
+        ["" if source.names[f] in unnamed else source.names[f] for f in looked],
+        [as_texts(block[f], source.texts) for f in looked],
+        lambda i: source.where(rows[i]),
+        source.decimal_comma,
+    )
+    found = find(cells, target, frozenset(categorical), frozenset(drop), task)
+    wanted = {*found.names, *(source.names[f] for f in numbers[1:])}
     names = [name for name in source.names if name in wanted]
+    return _schema(source, found, names, len(rows))
+
+
+def _schema(source: Source, found: Found, names: list[str], looked: int) -> Schema:
+    """The schema of a source from what was found in some of its rows."""
     number = _reader(source.decimal_comma)
-    places = [f for f, name in enumerate(names) if name in data.categories]
+    places = [f for f, name in enumerate(names) if name in found.categories]
     columns = {name: f for f, name in reversed(list(enumerate(source.names)))}
+    target = found.target
     return Schema(
-        target,
-        data.regression,
+        target.name,
+        target.regression,
         names,
         places,
-        data.left_out,
+        found,
+        looked,
         [columns[name] for name in names],
-        columns[target],
-        _label_reader(number, data.y if not data.regression else [0.5]),
-        number,
-        {f: _label_reader(number, kinds[names[f]]) for f in places},
-        _comma=source.decimal_comma,
-        looked=len(block[0]),
-        classes=0 if data.regression else len(set(data.y)),
+        columns[target.name],
+        _label_reader(number, [0.5] if target.regression else target.values),
+        {f: _label_reader(number, found.categories[names[f]]) for f in places},
+        source.decimal_comma,
     )
+
+
+def refuse_unknown(source: Source, names: Iterable[str], why: str = "", remedy: str = "") -> None:
+    """A SourceError about the first of these columns that a source does not have."""
+    known = set(source.names)
+    for name in names:
+        if name not in known:
+            there = [name for name in source.names if name not in source.unnamed]
+            numbered = there == [f"column {i + 1}" for i in range(len(there))]
+            if numbered and not remedy:
+                remedy = "; use header=True if its first line names them"
+            raise SourceError(
+                f"{source.name} has no column {quoted(name)}{why}; it has {listed(there)}{remedy}"
+            )
 
 
 def refuse_wide(source: Source, drop: Iterable[str] = ()) -> None:
@@ -180,46 +221,9 @@ def refuse_wide(source: Source, drop: Iterable[str] = ()) -> None:
     n = len(source.names) - len(set(drop)) - 1
     if n > MAX_FEATURES:
         raise SourceError(
-            f"{source.name} has {n:,} columns to learn from, a forest has at most "
+            f"{source.name} has {n:,} columns to learn from, but a forest has at most "
             f"{MAX_FEATURES:,} features; keep fewer columns"
         )
-
-
-def whole(source: Source, asked: Iterable[str] = ()) -> tables.Table:
-    """All rows of a source, in memory. Columns without a name stay so, unless they are asked for."""
-    seen: list[dict[Any, Any]] = [{} for _ in source.names]  # each text is kept once
-    columns: list[list[str | None]] = [[] for _ in source.names]
-    rows = array("Q")
-    for at in range(0, len(source), LOOK):
-        some, block = source.read_kept(range(at, min(len(source), at + LOOK)))
-        rows.extend(some)
-        for column, known, values in zip(columns, seen, block, strict=True):
-            texts = _texts(values, source.texts)
-            column += [known.setdefault(text, text) for text in texts]
-    _refuse_nothing(source, rows)
-    return _table(source, rows, source.names, columns, asked)
-
-
-def _table(
-    source: Source,
-    rows: Sequence[int],
-    names: Sequence[str],
-    columns: list[list[str | None]],
-    asked: Iterable[str],
-) -> tables.Table:
-    unnamed = set(source.unnamed).difference(asked)
-    return tables.Table(
-        source.name,
-        ["" if name in unnamed else name for name in names],
-        columns,
-        lambda i: source.where(rows[i]),
-        source.decimal_comma,
-    )
-
-
-def _refuse_nothing(source: Source, rows: Sequence[int]) -> None:
-    if not len(rows):
-        raise SourceError(f"no row of {source.name} can be used; look at its first lines")
 
 
 def _is_array(column: Any) -> bool:
@@ -233,7 +237,7 @@ def _plain_list(values: Any) -> Any:
 
 
 def _fast(values: Sequence[Any], comma: bool) -> array[float] | None:
-    """A column of numbers, if it is one without a doubt."""
+    """A column of numbers, None if some of it may not be."""
     try:
         if any(isinstance(v, str) for v in values[:8]):
             text = "\n".join(["nan" if v is None else v for v in values])
@@ -256,13 +260,13 @@ def _reader(decimal_comma: bool) -> Callable[[Any], float]:
 
     def number(v: Any) -> float:
         if isinstance(v, str):
-            x = tables.number(v, decimal_comma)
+            x = parse_number(v, decimal_comma)
             v = math.nan if x is None else x
         try:
             x = float(v)
         except (TypeError, ValueError, OverflowError):
             return math.nan
-        return x if abs(x) <= tables.MAX_NUMBER else math.nan
+        return x if abs(x) <= MAX_NUMBER else math.nan
 
     return number
 
@@ -283,11 +287,11 @@ def _label_reader(number: Callable[[Any], float], seen: Sequence[Any]) -> Callab
     return label
 
 
-def _texts(column: Sequence[Any], texts: bool) -> list[str | None]:
-    """A column as text, for those who tell numbers from categories by looking at it."""
-    if texts and not _is_array(column):  # which dates are
+def as_texts(column: Sequence[Any], texts: bool) -> list[str | None]:
+    """A column as text, None where a value is missing: numbers and categories are told apart by it."""
+    if texts and not _is_array(column):  # dates are arrays
         return list(column)
-    return [None if _missing(v) else v if isinstance(v, str) else plain(v) for v in column]
+    return [None if is_missing(v) else v if isinstance(v, str) else plain(v) for v in column]
 
 
 def plain(v: Any) -> str:
@@ -296,5 +300,6 @@ def plain(v: Any) -> str:
     return str(int(x)) if x.is_integer() else repr(x)
 
 
-def _missing(v: Any) -> bool:
+def is_missing(v: Any) -> bool:
+    """Whether a value of a source stands for a missing one."""
     return v is None or (not isinstance(v, str) and v != v)

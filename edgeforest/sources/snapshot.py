@@ -25,7 +25,7 @@ import zlib
 from typing import IO
 
 from edgeforest.sources.base import SourceError
-from edgeforest.sources.tables import reason
+from edgeforest.host.words import reason
 
 BLOCK = 4096  # bytes that are summed up in one place
 PLACES = 16

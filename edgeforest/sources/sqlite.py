@@ -128,9 +128,9 @@ class SQLite(Source):
         )
         if not self._wanted:
             if len(tables) != 1:
-                there = f"one of {listed(tables)}" if tables else "it has none"
+                there = f"it has {listed(tables)}" if tables else "it has none"
                 raise SourceError(
-                    f"{visible(self._path)} is a database: give table_or_query, the table to read ({there})"
+                    f"table_or_query must name the table of {visible(self._path)} to read; {there}"
                 )
             self._wanted = next(iter(tables))
             self._name(self._wanted)

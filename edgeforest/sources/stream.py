@@ -14,7 +14,7 @@ from edgeforest.budget import Rng
 from edgeforest.host.names import short
 from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.columns import checked_rows
-from edgeforest.sources.tables import count
+from edgeforest.host.words import count
 
 _Row: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 

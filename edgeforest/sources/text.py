@@ -1,4 +1,4 @@
-"""Text formats by the names that they had here first: `edgeforest.sources` has all of them."""
+"""Text formats, by older names: `edgeforest.sources` has all of them."""
 
 from edgeforest.sources.delimited import CSV
 from edgeforest.sources.json_lines import JSONLines

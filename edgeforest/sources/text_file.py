@@ -29,7 +29,7 @@ from edgeforest.host.names import visible
 from edgeforest.sources.base import SourceError
 from edgeforest.sources.file import OnProgress, cannot_read, read_at
 from edgeforest.sources.snapshot import Snapshot
-from edgeforest.sources.tables import reason
+from edgeforest.host.words import reason
 
 BLOCK = 1 << 20  # bytes that are unpacked or summed up at a time
 
@@ -153,7 +153,7 @@ class TextFile:
             raise SourceError(f"{self.name} is cut short or damaged; copy it again") from None
         except UnicodeError:
             raise SourceError(
-                f"{self.name} is not {encoding} text; give its encoding, or save it as UTF-8"
+                f"{self.name} is not {encoding} text; use encoding=NAME, or save it as UTF-8"
             ) from None
         finally:
             if zipped:

@@ -1,9 +1,9 @@
-"""Train from a source: rows are read when a tree asks for them, and the power may fail.
+"""Train from a source: rows are read when trees need them, and the power may fail.
 
-A tree can put only so many rows to use. So a pool of rows, drawn at random from the whole source,
-is read into the memory that there is; when as many trees have drawn from it as it has rows for, it
-is read anew. Memory and time do not grow with the data. Where all rows fit, they are read once, and
-the forest is the one that training in memory gives.
+A tree can use only so many rows. So a pool of random rows from the whole source is read into the
+memory that there is. The trees that it has rows for are grown from it; then another pool is read.
+Memory and time do not grow with the data. If all rows fit, they are read once, and the forest is
+the one that training in memory gives.
 
 >>> from edgeforest.sources import Table
 >>> table = Table({"temp": [15 + i % 17 for i in range(900)], "open": [i % 17 > 8 for i in range(900)]})
@@ -20,145 +20,45 @@ import time
 import warnings
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgeforest import storage
 from edgeforest import engines as engine
-from edgeforest.budget import Budget, Rng
-from edgeforest.forest import Forest, HUGE, Spent
-from edgeforest.engines import sampling
-from edgeforest.forests import merging as combine
-from edgeforest.sources import Source, SourceError, draw, open_source
-from edgeforest.sources.schema import LOOK, Schema, look
-from edgeforest.sources.tables import count
+from edgeforest.budget import Budget, Rng, millionths
 from edgeforest.codes import part_of, vote_scale
+from edgeforest.core_pure import useful_rows
+from edgeforest.engines import sampling
+from edgeforest.forest import HUGE, Forest, Spent
+from edgeforest.forests import merging as combine
+from edgeforest.sources.base import Source, SourceError
+from edgeforest.sources.checkpoints import Begun, begun
+from edgeforest.sources.opening import open_source
+from edgeforest.sources.schema import LOOK, Schema, look
+from edgeforest.drawing import draw
 
-ROWS = 131072  # rows of a tree whose depth does not say how many it can put to use
-BYTES = 100_000_000  # for the pool, where the budget does not say
-READING = 0.4  # of the time at most is for reading the source, and some more for its codes
-PER_SECOND = 200_000  # rows that a second is enough for, at most
-POOLS = 4  # times that rows are read, at most: reading is slow
+ROWS = 131072  # of a tree, if its depth does not limit how many it can use
+BYTES = 100_000_000  # for the pool, if the budget does not limit them
+READING = 0.4  # of the time at most is for reading the source; some more is for its codes
+PER_SECOND = 200_000  # rows at most that can be read in a second
+POOLS = 4  # at most: reading is slow
 READ = 2048  # rows at once: text takes many times the room of its numbers
-FIRST = 1024  # of so many rows one is read first, if the time is short: each pass is a fair sample
+FIRST = 1024  # if time is short, every 1024th row is read first, so that each pass is a fair sample
 STREAMS = 1 << 20  # random streams of the rows: beyond those of the trees
-SAME = ("kind", "criterion", "splitter", "names")  # of trees that stand side by side
-
-
-@dataclass
-class Begun:
-    """What there is to go on from: see `begun`."""
-
-    source: Source  # the rows to train on
-    forest: Forest | None = None  # the trees that are there; None if it begins anew
-    state: dict[str, Any] | None = None  # what is noted beside them
-    note: str = ""  # a sentence about the rows, if they are not those of the checkpoint
-    later: int = 0  # rows that have come since, and are not among those to train on
-    kept: Forest | None = None  # a forest that is done, to which trees are added
-
-
-def begun(source: Source, checkpoint: str | os.PathLike[str], refresh: bool = False) -> Begun:
-    """The rows to go on with from a checkpoint, and what is there: a log may have grown since.
-
-    A training that is not over goes on with the rows that it began with, which must still be the
-    first ones. One that is over is begun anew if there are more rows now. If a log is not what it
-    was, such as one that was rotated, training begins anew, too; but with the checkpoint of
-    another log it does not. With `refresh`, the trees that are done stay when it begins anew.
-    """
-    path = os.fspath(checkpoint)
-    forest, state = storage.read(path)
-    if forest is None:
-        return Begun(source)
-    before, done = _noted(state)
-    if state is None or before is None:
-        raise ValueError(
-            f"{path} does not say which rows it was trained on: it is no checkpoint of a source; "
-            "use another path, or remove it to train anew"
-        )
-    found = source.first(before)
-    rows = count(before["rows"], "row")
-    kept = forest if refresh and done else None
-    how = "training anew" if kept is None else f"adding trees to its {len(forest)}, trained"
-    if found is None:
-        if not _is_same_place(before, source.origin()):
-            raise ValueError(
-                f"{path} was trained on {rows} of {before['name']}, and {source.name} does not "
-                "begin with these; use another path, or remove it to train anew"
-            )
-        return Begun(
-            source,
-            note=f"{source.name} does not begin any more with the {rows} that {path} was trained "
-            f"on: {how} on its {count(len(source), 'row')}",
-            kept=kept,
-        )
-    later = len(source) - len(found)
-    if not later:
-        return Begun(found, forest, state)
-    if done:
-        return Begun(
-            source,
-            note=f"{source.name} has {count(later, 'row')} more than the {before['rows']:,} that "
-            f"{path} was trained on: {how} on all {len(source):,}",
-            kept=kept,
-        )
-    return Begun(
-        found,
-        forest,
-        state,
-        f"{path} was begun with the first {before['rows']:,} of the {len(source):,} rows of "
-        f"{source.name}: finishing it with these",
-        later,
-    )
-
-
-def noted(checkpoint: str | os.PathLike[str]) -> tuple[dict[str, Any] | None, bool]:
-    """The rows that a model was trained on, and whether it is done; None if it is no checkpoint.
-
-    >>> _ = train_source({"a": [1, 2] * 50, "y": [0, 1] * 50}, "y", n_trees=3, checkpoint="model.json")
-    >>> log, done = noted("model.json")
-    >>> log["rows"], log["name"], done
-    (100, 'the source', True)
-    """
-    return _noted(storage.read(checkpoint)[1])
-
-
-def _noted(state: Any) -> tuple[dict[str, Any] | None, bool]:
-    if not isinstance(state, dict) or type(state.get("done")) is not bool:
-        return None, False
-    log = state.get("log")
-    return (log, state["done"]) if _is_extent(log) else (None, False)
-
-
-def _is_same_place(before: dict[str, str], now: dict[str, str]) -> bool:
-    """Whether rows are from the same file, or, of several files, from the same folder."""
-    of = "place" if before["place"] and now["place"] else "folder"
-    return bool(before[of]) and before[of] == now[of]
-
-
-def _is_extent(value: Any) -> bool:
-    """Whether a value can be what `Source.extent` gives."""
-    return (
-        isinstance(value, dict)
-        and all(isinstance(value.get(name), str) for name in ("name", "place", "folder", "crc32"))
-        and all(type(value.get(name, 1)) is int for name in ("rows", "bytes"))
-        and value.get("rows", 0) > 0
-        and isinstance(value.get("parts", []), list)
-        and all(map(_is_extent, value.get("parts", [])))
-    )
+SAME = ("kind", "criterion", "splitter", "names")  # of all trees of a forest
 
 
 class Streaming:
-    """Training from a source in steps: iterate to advance; `forest()` has the trees that are done.
+    """Training from a source in steps: iterate to advance.
 
-    `target` is the name of the column to learn; `categorical`, `drop` and `task` say what is not to
-    be found by looking. `max_samples` is the number of rows of a tree, or their share. With
+    `forest()` has the trees that are done. `target` is the name of the column to learn; `categorical`, `drop` and `task` overrule what is
+    found by looking. `max_samples` is the number of rows of a tree, or their share. With
     `checkpoint`, the forest is written to that path after every tree: it is a model that can be
     loaded at any time. `resume=True` goes on from there to the forest that an uninterrupted
-    training gives: with the rows of then, if the log has grown since. `later` is the number of rows
-    that it does not see for this; one that is over is begun anew if there are more rows, or, with
-    `refresh=True`, as many trees again are added, grown on all rows. `note` is a sentence about it.
-    All other options are those of `train`.
+    training gives. If the log has grown since, it goes on with the old rows, and `later` is the
+    number of rows that it does not see. A training that is done begins anew if there are more rows;
+    with `refresh=True` it keeps its trees, and as many are added, grown on all rows. `note` is a
+    sentence about this. All other options are those of `train`.
 
     >>> from edgeforest.sources import Table
     >>> table = Table({"a": list(range(500)), "b": [i > 300 for i in range(500)]})
@@ -191,13 +91,7 @@ class Streaming:
         schema: Schema | None = None,
         **options: Any,
     ) -> None:
-        if resume and checkpoint is None:
-            raise ValueError("resume goes on from a checkpoint: give its path")
-        if refresh and not resume:
-            raise ValueError("refresh adds trees to a checkpoint: give resume=True, too")
-        for name in ("sample_weight", "names", "n_features", "by_column", "first"):
-            if options.pop(name, None) is not None:
-                raise ValueError(f"{name} is for rows in memory; a source has none")
+        _refuse(resume, refresh, checkpoint, options)
         self._began = time.monotonic()
         self._before = 0.0  # seconds that were spent before it was resumed
         before = Begun(source)
@@ -213,49 +107,52 @@ class Streaming:
         self._log = source.extent() if checkpoint is not None else {}
         self._over = False  # and the checkpoint says so
         self.budget = budget.copy() if isinstance(budget, Budget) else Budget(budget)
-        room = self.budget.bytes
-        if room is not None and source.room > room:
-            raise ValueError(
-                f"{source.name} takes {source.room} bytes to read, the budget is {room}; give a "
-                f"budget of at least {2 * source.room} bytes, or write it in smaller row groups"
-            )
-        if criterion == "mse":
-            task = "regression"
+        self._refuse_room()
         self.schema = schema or look(
             source,
             target,
             Rng(seed, STREAMS),
             categorical=categorical,
             drop=drop,
-            task=task,
+            task="regression" if criterion == "mse" else task,
             most=512 if self.budget.seconds is not None and self.budget.seconds < 9 else LOOK,
         )
+        self.schema.refuse_class_weight(options.get("class_weight"))
         self.criterion = criterion or ("mse" if self.schema.regression else "gini")
         self._signature = self._sign(target, max_samples)
         self._size(max_samples)
         self._pool: tuple[int, Any] = 0, self._read(0)
         self._begin(before)
 
+    def _refuse_room(self) -> None:
+        room, needed = self.budget.bytes, self.source.room
+        if room is not None and needed > room:
+            raise ValueError(
+                f"bytes must be at least {2 * needed} to read {self.source.name}, got {room}; or "
+                "write it in smaller row groups"
+            )
+
     def _begin(self, before: Begun) -> None:
         """Begin a forest, with the trees that are there."""
-        trial = self._trial()
-        self.base = 0  # trees of before that stay
-        self._new: int = trial.planned  # those after them
+        training = self._first_training(before.trees())
+        self._ready: Any = training  # for the next trees, if they are from this pool
+        self.base = 0  # trees of an earlier training that stay
+        self._new: int = training.planned  # those after them
         self.planned = self._new
-        self.grown = self._head(trial)
+        self.grown = self._head(training)
         self.importance = [0] * len(self.grown.names)
-        if self._begun is None:
-            trial.stop()  # which lets go of its rows
         if before.kept is not None:
             self._keep(before.kept)
         if before.state is not None:
             self._resume(before.state)
+        if self._over:
+            self._forget_ready()
         self.budget.spent = self.grown.spent
 
     # ---- Rows
 
     def _size(self, max_samples: int | float | None) -> None:
-        """Find out how many rows to read at once, to hold, and to give to a tree."""
+        """Find out how many rows to read at once, to hold in memory, and to give to a tree."""
         n = len(self.source)
         self.read = max(16, min(READ, 250_000 // len(self.source.names)))
         self.pool = min(n, self._fitting())
@@ -272,18 +169,17 @@ class Streaming:
             return rows
         if self.max_depth is None or self.max_depth > 10:
             return max(ROWS, self.pool if self.pool == len(self.source) else 0)
-        per_leaf = 256 if self.schema.regression else 128
-        return max(16384, per_leaf << self.max_depth)
+        return useful_rows(self.max_depth, self.schema.regression)
 
     def _bytes(self, rows: int) -> int:
-        """The memory that so many rows take, and the text in hand while they are read."""
+        """The memory that so many rows take, with the text of some while they are read."""
         columns = 4 * len(self.schema.names) + 8 * len(self.schema.categorical) + 16
         of_a_value = 100 if self.source.texts else 32
         text = min(rows, self.read) * of_a_value * len(self.source.names)
         return rows * columns + text + (0 if self.budget.bytes is None else self.source.room)
 
     def _fitting(self) -> int:
-        """How many rows the memory has room for: their values, and their codes in training."""
+        """How many rows fit into memory: their values, and their codes in training."""
         given = BYTES if self.budget.bytes is None else self.budget.bytes
         m, some = len(self.schema.names), self.read
         of_a_row = self._bytes(some + 1) - self._bytes(some) + m + 60
@@ -291,14 +187,14 @@ class Streaming:
         rows = (given * 7 // 8 - fixed) // of_a_row  # the rest is for the trees
         if rows < 256:
             raise ValueError(
-                f"{given} bytes hold too few rows of {m} features; give a budget of at least "
-                f"{(fixed + 256 * of_a_row) * 8 // 7 + 1} bytes"
+                f"bytes must be at least {(fixed + 256 * of_a_row) * 8 // 7 + 1} to hold enough rows "
+                f"of {m} features, got {given}"
             )
-        # If the time turns out to be short, some of the rows are copied.
+        # If time turns out to be short, some of the rows are copied.
         return rows if self.budget.seconds is None else max(256, rows // 2)
 
     def _of_a_pool(self) -> int:
-        """How many trees draw from one pool: as many as it has rows for, but few pools are enough."""
+        """How many trees draw from one pool: those that it has rows for, or more if pools are few."""
         if self.pool == len(self.source):
             return self._new
         return max(self.pool // self.rows, -(-self._new // POOLS))
@@ -319,7 +215,7 @@ class Streaming:
                 for column, part in zip(columns, some, strict=True):
                     column[done : done + len(labels)] = part
                 done += len(labels)
-            # The next pass has as many rows as all before it, and may take twice as long as this.
+            # The next pass has as many rows as all before it, and may take twice as long as this one.
             if self._hurried(2 * (self._elapsed() - before)):
                 break  # train with what was read
         for column in columns:
@@ -333,12 +229,14 @@ class Streaming:
 
     # ---- Trees
 
-    def _trial(self) -> Any:
-        """A training of the first pool; with fewer of its rows if there is no time for their codes."""
-        self._begun = None  # a training that waits for its first step
+    def _first_training(self, first: int) -> Any:
+        """A training of the first pool, from that tree on; it also has the head of the forest.
+
+        If there is no time for the codes of all its rows, the pool keeps fewer of them.
+        """
         seconds = self.budget.seconds
         if seconds is None:
-            return self._training(0, self.n_trees, self.budget)
+            return self._training(first, self.n_trees, self.budget)
         columns, labels = self._pool[1]
 
         def make(rows: Any, budget: Budget) -> tuple[Any]:
@@ -349,27 +247,31 @@ class Streaming:
                     sampling.take(labels, rows),
                 )
             self._pool = 0, pool
-            return (self._training(0, self.n_trees, sampling.rest_of(budget)),)
+            return (self._training(first, self.n_trees, sampling.rest_of(budget)),)
 
-        left = Budget(
+        rest = Budget(
             self.budget.insertions, max(0.001, seconds - self._elapsed()), self.budget.bytes
         )
-        (self._begun,) = sampling.within(len(labels), left, self.seed, make)
-        self.rows = min(self.rows, self._begun.data.n)
-        return self._begun
-
-    def _going_on(self, first: int, last: int) -> Any:
-        """The training of these trees: the first one was made to see what it takes."""
-        share = self._share(first, last)
-        training, self._begun = self._begun, None
-        if self.base or first or training is None:
-            return self._training(self.base + first, last - first, share)
-        budget = training.budget
-        training.planned = last
-        budget.insertions = budget.ceiling = share.insertions
-        assert share.seconds is not None
-        budget.seconds = budget.until = budget.tick() + share.seconds
+        (training,) = sampling.within(len(labels), rest, self.seed, make)
+        self.rows = min(self.rows, training.data.n)
         return training
+
+    def _next_training(self, first: int, last: int) -> Any:
+        """The training of these trees: the one that is ready, if it begins with them."""
+        share = self._share(first, last)
+        training = self._ready
+        if training is None or training.first != self.base + first:
+            self._forget_ready()
+            return self._training(self.base + first, last - first, share)
+        self._ready = None
+        _limit(training, last - first, share)
+        return training
+
+    def _forget_ready(self) -> None:
+        """Free the training that is ready: the next trees are not its own."""
+        if self._ready is not None:
+            _free(self._ready)
+            self._ready = None
 
     def _training(self, first: int, n_trees: int, budget: Budget) -> Any:
         columns, labels = self._pool[1]
@@ -397,13 +299,13 @@ class Streaming:
         training.grown.prepare()  # its trees are looked at one by one
         return training
 
-    def _head(self, trial: Any) -> Forest:
+    def _head(self, training: Any) -> Forest:
         """A forest without trees, that has what all of them share."""
-        head = combine.like(trial.grown)
+        head = combine.like(training.grown)
         head.prepare()
         head.limit = self.budget.insertions
         head.spent = Spent(rows_read=self.schema.looked)
-        head.engine = trial.engine.name
+        head.engine = training.engine.name
         if self.schema.regression and self.pool < len(self.source):  # other rows may lie beyond
             low, span = head.low - head.span, 3 * head.span
             if low < -HUGE or span > HUGE or low + span > HUGE:
@@ -428,15 +330,16 @@ class Streaming:
             if self._hurried():
                 last = self._new  # no time for other rows
             elif self._pool[0] != pool:
-                self._pool = pool, None  # before the next one is read
+                self._forget_ready()  # before the next pool is read
+                self._pool = pool, None
                 self._pool = pool, self._read(pool)
             yield from self._grow(first, last)
             if len(self.grown) - self.base < last:
                 return  # the budget was used up
 
     def _grow(self, first: int, last: int) -> Iterator[Streaming]:
-        """Grow some trees of the pool in hand."""
-        training = self._going_on(first, last)
+        """Grow some trees from the pool that was read."""
+        training = self._next_training(first, last)
         spent = training.budget.spent
         if first % self._of_a_pool():  # what was read to begin with is not counted twice
             spent.rows_read = 0
@@ -450,10 +353,10 @@ class Streaming:
                 training.importance = [0.0] * len(self.importance)  # of each tree alone
                 cost = total
             yield self
-        training.stop()
+        _free(training)
 
     def _share(self, first: int, last: int) -> Budget:
-        """The budget of some trees: equal shares, so that it does not matter where one goes on."""
+        """The budget of some trees: equal shares, so that it does not matter where training resumes."""
         insertions, seconds = self.budget.insertions, self.budget.seconds
         if insertions is not None:
             insertions = max(1, insertions // self._new) * (last - first)
@@ -466,15 +369,15 @@ class Streaming:
         return self._before + time.monotonic() - self._began
 
     def _hurried(self, more: float = 0.0) -> bool:
-        """Whether reading for some seconds more takes time that trees need."""
-        limit = self.budget.seconds
-        return limit is not None and self._elapsed() + more > READING * limit
+        """Whether reading for some more seconds takes time that trees need."""
+        seconds = self.budget.seconds
+        return seconds is not None and self._elapsed() + more > READING * seconds
 
     def _late(self) -> bool:
         return self.budget.seconds is not None and self._elapsed() >= self.budget.seconds
 
     def _add(self, tree: Forest, importance: list[float], total: Spent, before: Spent) -> None:
-        """Add a tree to the forest, and note it where no power is needed to keep it."""
+        """Add a tree to the forest, and write the checkpoint."""
         spent = self.grown.spent
         for name in ("insertions", "rows_read", "rounds"):
             cost = getattr(total, name) - getattr(before, name)
@@ -505,11 +408,11 @@ class Streaming:
 
     def _finished(self) -> Forest:
         if self.importance:
-            self.grown.importances = _millionths(self.importance)
+            self.grown.importances = millionths(self.importance)
         self.grown.prepare()
         return self.grown
 
-    # ---- Power loss
+    # ---- Going on from a checkpoint
 
     def _sign(self, target: str, max_samples: int | float | None) -> dict[str, Any]:
         """What must be the same for a training to go on."""
@@ -527,7 +430,7 @@ class Streaming:
             "options": {
                 name: repr(value)
                 for name, value in sorted(self.options.items())
-                if name not in ("engine", "n_jobs")  # which change the speed alone
+                if name not in ("engine", "n_jobs")  # which change only the speed
             },
         }
         return dict(json.loads(json.dumps(given)))
@@ -557,9 +460,9 @@ class Streaming:
         return vote_scale(base + self.n_trees)
 
     def _like(self, forest: Forest, base: Any) -> None:
-        """Expect what a forest has that began with so many trees of another."""
-        sound = type(base) is int and 0 < base < len(forest) and forest.scale == self._scale(base)
-        if not sound or (forest.limit is not None and self.budget.insertions is None):
+        """Expect what a forest has that began with `base` trees of another."""
+        valid = type(base) is int and 0 < base < len(forest) and forest.scale == self._scale(base)
+        if not valid or (forest.limit is not None and self.budget.insertions is None):
             assert self.checkpoint is not None
             storage.refuse_damaged(self.checkpoint)
         for name in ("scale", "low", "span", "limit"):
@@ -568,8 +471,9 @@ class Streaming:
         self.planned += base
 
     def _resume(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint; refuse one that no such training can have left."""
         assert self.checkpoint is not None
-        forest, _ = storage.read(self.checkpoint, type(self.grown))
+        forest, _ = storage.read(self.checkpoint)
         signature, importance = state.get("signature"), state.get("importance")
         seconds: Any = state.get("seconds")
         if not forest or not isinstance(signature, dict):
@@ -586,7 +490,7 @@ class Streaming:
         most = self._share(0, len(forest)).insertions  # of these trees
         if most is not None and not self.base and forest.spent.insertions > most:
             storage.refuse_damaged(self.checkpoint)
-        if importance and _millionths(importance) != forest.importances:
+        if importance and millionths(importance) != forest.importances:
             storage.refuse_damaged(self.checkpoint)
         if self._over:
             limits = self.budget.insertions, self.budget.seconds, self.budget.bytes
@@ -603,12 +507,13 @@ class Streaming:
 def train_source(source: Any, target: str, **options: Any) -> Forest:
     """Train a forest from a source without holding its rows: see docs/streaming.md.
 
-    `source` is a path, or what else `open_source` takes; `target` names the column to learn.
+    `source` is a path, or whatever else `open_source` takes; `target` names the column to learn.
     `categorical`, `drop` and `task` overrule what is found by looking. `checkpoint` is a file that
-    has the model after every tree, and `resume=True` goes on from it; if the log has grown since,
-    the rows of then are learned to the end, and after that all of them: a warning says so. With
-    `refresh=True` the trees that are done stay, and as many are added. All other options are those of `train`. If the source fails on the way, or the checkpoint cannot be
-    written, the error has the trees that are done as `forest`.
+    has the model after every tree, and `resume=True` goes on from it. If the log has grown since,
+    training is finished with the old rows first, and then done anew with all rows: a warning says
+    so. With `refresh=True` the trees that are done stay, and as many are added. All other options
+    are those of `train`. If the source fails on the way, or the checkpoint cannot be written, the
+    error has the trees that are done as `forest`.
 
     >>> from edgeforest.sources import Table
     >>> table = Table({"a": list(range(500)), "b": [i * 0.5 for i in range(500)]})
@@ -636,14 +541,35 @@ def train_source(source: Any, target: str, **options: Any) -> Forest:
             return training.forest()
 
 
-def _millionths(importance: list[int]) -> list[int]:
-    """The share of each in a million."""
-    total = sum(importance) or 1
-    return [int(v / total * 1_000_000 + 0.5) for v in importance]
+def _refuse(resume: bool, refresh: bool, checkpoint: Any, options: dict[str, Any]) -> None:
+    """Raise a ValueError about options that do not go together, or are not for sources."""
+    if resume and checkpoint is None:
+        raise ValueError("resume goes on from a checkpoint: give its path as checkpoint")
+    if refresh and not resume:
+        raise ValueError("refresh adds trees to a checkpoint: give resume=True, too")
+    for name in ("sample_weight", "names", "n_features", "by_column", "first"):
+        if options.pop(name, None) is not None:
+            raise ValueError(f"{name} is for rows in memory; a source has none")
+
+
+def _free(training: Any) -> None:
+    """Free the rows and codes of a training at once: memory may be short."""
+    training.stop()
+    training.trees.free()
+    training.data.forget()
+
+
+def _limit(training: Any, n_trees: int, share: Budget) -> None:
+    """Let a training that has not begun to grow trees grow so many, with this budget."""
+    training.planned = training.in_all = n_trees
+    budget = training.budget
+    budget.insertions = budget.ceiling = share.insertions
+    if share.seconds is not None:
+        budget.seconds = budget.until = budget.tick() + share.seconds
 
 
 def _passes(rows: Sequence[int]) -> Iterator[Sequence[int]]:
-    """All of the rows in some passes, each as evenly spread as the others, and as long as all before.
+    """All rows in several evenly spread passes, each as long as all before it.
 
     >>> [list(part) for part in _passes(range(2050))][:3]
     [[0, 1024, 2048], [512, 1536], [256, 768, 1280, 1792]]

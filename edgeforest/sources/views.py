@@ -21,7 +21,7 @@ from typing import Any
 from edgeforest.host.names import listed, quoted, short
 from edgeforest.sources.base import Source, SourceError, View
 from edgeforest.sources.columns import picked
-from edgeforest.sources.tables import number
+from edgeforest.sources.cells import parse_number
 
 LOOK = 100  # rows that are looked at to see whether a column of dates holds numbers
 YEAR = 365 * 86400
@@ -90,7 +90,7 @@ class Dated(View):
                 self.names.append(name)
             else:
                 raise SourceError(
-                    f"{source.name} has no column {quoted(name)} of dates; it has "
+                    f"dates names column {quoted(name)}, which is not in {source.name}; it has "
                     f"{listed(source.names)}"
                 )
         self._looked = False
@@ -107,8 +107,8 @@ class Dated(View):
             name = quoted(self.source.names[place])
             if max(map(abs, numbers)) < YEAR or min(map(abs, numbers)) > MAX_SECONDS:
                 raise SourceError(
-                    f"column {name} of dates= holds numbers such as {short(numbers[0])}, which are "
-                    "not dates: seconds since 1970 would be between 1971 and 9999; leave it out"
+                    f"dates names column {name}, but {short(numbers[0])} is not a date: seconds "
+                    "since 1970 must be from 1971 to 9999; leave it out"
                 )
             notes.append(f"the numbers of column {name} are taken as seconds since 1970 (UTC)")
         self.notes = notes
@@ -175,7 +175,7 @@ def _check_format(form: str) -> None:
         datetime.strptime(_EPOCH.strftime(form), form)
     except ValueError:
         raise SourceError(
-            f"{form!r} is not a format of dates; give one such as '%d.%m.%Y %H:%M'"
+            f"dates must have a format such as '%d.%m.%Y %H:%M', got {form!r}"
         ) from None
 
 
@@ -187,7 +187,7 @@ def _date(value: Any, form: str | None) -> datetime:
         try:
             return _zoned(datetime.fromisoformat(value))
         except ValueError:
-            seconds = number(value)
+            seconds = parse_number(value)
             if seconds is None:
                 raise
             value = seconds
@@ -201,7 +201,7 @@ def _as_number(value: Any) -> float | None:
     try:
         datetime.fromisoformat(value)
     except ValueError:
-        return number(value)
+        return parse_number(value)
     return None
 
 

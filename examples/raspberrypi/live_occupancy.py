@@ -3,15 +3,15 @@
     python live_occupancy.py --sensor simulated --speed inf --readings 20000
     python live_occupancy.py --labels presence.txt
 
-A reading is taken every minute from a Sense HAT or a BME280, or from a simulated office where
-there is neither. Now and then somebody says how it is: 1, somebody is here, or 0, nobody. A program
-or a person writes it to the file of --labels, where the last word counts:
+It takes a reading every minute from a Sense HAT or a BME280, or from a simulated office if there is
+neither. Now and then a person or a program says whether the room is in use, by writing 1 (somebody is
+here) or 0 (nobody) to the file of --labels; the last word in it counts:
 
     echo 1 > presence.txt
 
-The label is learned with the latest readings, which have been waiting for one. The model is written
-now and then, in such a way that a power cut costs at most what came since; started again, learning
-goes on from there. Ctrl-C and SIGTERM write it, too, and stop.
+The label is learned together with the latest readings, which have been waiting for it. The model is
+saved now and then, so a power cut costs at most what was learned since; when the program is started
+again, it goes on from there. Ctrl-C and SIGTERM save the model and stop the program.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from edgeforest.online import OnlineForest
 
 SENSORS = ("auto", "sense-hat", "bme280", "simulated")
 WORDS = {0: "nobody", 1: "somebody"}
-PRESS = 10  # readings after which somebody presses the button of the simulated office
+PRESS = 10  # readings between two presses of the button in the simulated office
 PATIENCE = 10  # readings in a row that may fail
 
 
@@ -40,21 +40,21 @@ class Sensor(Protocol):
     names: tuple[str, ...]
 
     def read(self) -> list[float]:
-        """The numbers of a reading; OSError if there is none this time."""
+        """The numbers of a reading; an OSError if the sensor gives none this time."""
 
 
 class Labels(Protocol):
-    """Who says how it is."""
+    """Where labels come from."""
 
     def read(self) -> int | None:
-        """1, 0, or None if nothing new was said."""
+        """1, 0, or None if there is no new label."""
 
 
 # ---- Sensors ----------------------------------------------------------------------------------
 
 
 class SenseHat:
-    """The Sense HAT, through the library of that name."""
+    """The Sense HAT, through its library sense_hat."""
 
     names: tuple[str, ...] = ("temperature", "humidity", "pressure", "hour")
 
@@ -77,7 +77,7 @@ class Bme280:
         self.address = 0x76
         try:
             self.calibration = self.bme280.load_calibration_params(self.bus, self.address)
-        except OSError:  # the other address that it may have
+        except OSError:  # it may have this other address
             self.address = 0x77
             self.calibration = self.bme280.load_calibration_params(self.bus, self.address)
 
@@ -104,7 +104,7 @@ class Simulated:
         self.lamp = False
 
     def plan_day(self, day: int) -> None:
-        """Who comes when, and how bright it is."""
+        """Decide who comes when, and how bright the day is."""
         rng = self.rng
         self.sky = rng.uniform(0.3, 1.0)
         self.visits = []
@@ -133,7 +133,7 @@ class Simulated:
         elif clock > 20:
             self.lamp = False
         heating = 21.0 if 6 <= clock < 18 else 18.0
-        # Air and warmth follow slowly: by half in an hour or so.
+        # Air and warmth change slowly: by half in an hour or so.
         self.co2 += (420 + 220 * self.people - self.co2) * min(1.0, 0.9 * hours)
         aim = heating + 0.6 * self.people
         self.temperature += (aim - self.temperature) * min(1.0, 0.7 * hours)
@@ -161,11 +161,11 @@ class Button:
 
 
 class LabelFile:
-    """Labels from the last word of a file, each time that it is written."""
+    """Labels from the last word of a file, each time that the file is written."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.last = self.stamp()  # what stands there already says nothing about now
+        self.last = self.stamp()  # an old label says nothing about now
 
     def stamp(self) -> tuple[int, int] | None:
         try:
@@ -181,7 +181,7 @@ class LabelFile:
         self.last = stamp
         with open(self.path, "rb") as stream:
             words = stream.read().split()
-        if not words:  # it is just being written
+        if not words:  # somebody is just writing it
             return None
         if words[-1] in (b"0", b"1"):
             return int(words[-1])
@@ -196,7 +196,7 @@ def hour() -> float:
 
 
 def find_sensor(name: str, seed: int, every: float) -> Sensor:
-    """The sensor of that name; "auto" takes the first whose library is there."""
+    """The sensor with this name; "auto" takes the first whose library is installed."""
     if name not in SENSORS:
         raise ValueError(f"there is no sensor {name!r}; use {', '.join(SENSORS)}")
     kinds: dict[str, tuple[type[SenseHat] | type[Bme280], str]] = {
@@ -217,7 +217,7 @@ def find_sensor(name: str, seed: int, every: float) -> Sensor:
                     f"the {kind} does not answer ({error}); is it connected, and I2C turned on?"
                 ) from None
     if name == "auto":
-        print("no library of a sensor is installed: this is a simulated office")
+        print("no sensor library is installed: using a simulated office")
     return Simulated(seed, every)
 
 
@@ -225,7 +225,7 @@ def find_sensor(name: str, seed: int, every: float) -> Sensor:
 
 
 class Program:
-    """Readings come, labels come, the model is written."""
+    """Takes readings and labels, learns from them, and saves the model."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -235,24 +235,24 @@ class Program:
         if isinstance(self.sensor, Simulated):
             self.labels = self.labels or Button(self.sensor)
             presses = self.learner.rows // min(PRESS, args.reach)
-            for _ in range(presses * PRESS):  # what was learned before the power cut is over
+            for _ in range(presses * PRESS):  # skip what was learned before the power cut
                 self.sensor.read()
         elif args.speed != 1:
             raise ValueError("--speed is for the simulated sensor; leave it out")
         if self.labels is None and not self.learner.rows:
             raise ValueError(
-                "there is nothing to learn from: give --labels FILE, to which 0 or 1 is written"
+                "there is nothing to learn from; give --labels FILE, to which you write 0 or 1"
             )
-        # The readings that wait for a label. The oldest falls out: nobody said how it was.
+        # The readings that wait for a label. The oldest drops out: it never got one.
         self.waiting = RingBuffer(args.reach, len(self.sensor.names))
-        self.foreseen: deque[bool] = deque(maxlen=100)  # labels
+        self.predicted: deque[bool] = deque(maxlen=100)  # whether each label was predicted
         self.saved = self.learner.rows
         self.saved_at = time.monotonic()
         self.failed = 0
         self.stopping = False
 
     def begin(self) -> OnlineForest:
-        """The learner of the model file, or a new one."""
+        """The learner from the model file, or a new one."""
         path, names = self.args.out, self.sensor.names
         try:
             learner = OnlineForest.load(path)
@@ -261,22 +261,22 @@ class Program:
         except OSError:
             if os.path.exists(path):
                 raise
-            # Most minutes are like the one before. What is kept must reach over days, or the
-            # forest forgets by night how it is when somebody is there.
+            # Most minutes are like the one before. The window must hold days, or at night the
+            # forest forgets what a day with people looks like.
             return OnlineForest(names, classes=[0, 1], window=self.args.window, seed=self.args.seed)
         before = learner.forest().names
         if tuple(before) != names:
             raise ValueError(
-                f"{path} was learned from {', '.join(before)}, the sensor gives "
+                f"{path} was learned from {', '.join(before)}, but the sensor gives "
                 f"{', '.join(names)}; use another --out"
             )
         if learner.classes is None or not set(learner.classes) <= {0, 1}:
-            raise ValueError(f"{path} does not tell 0 from 1; use another --out")
+            raise ValueError(f"{path} does not predict 0 or 1; use another --out")
         print(f"going on from {learner.rows:,} rows in {path}", flush=True)
         return learner
 
     def run(self) -> None:
-        """Until it is told to stop, or has taken as many readings as were asked for."""
+        """Take readings until a signal stops it, or until --readings are done."""
         signal.signal(signal.SIGINT, self.stop)
         signal.signal(signal.SIGTERM, self.stop)  # systemd asks politely before it pulls the plug
         wait = self.args.every / self.args.speed
@@ -296,13 +296,13 @@ class Program:
         print(f"stopped after {count:,} readings; {self.learner.rows:,} rows learned in all")
 
     def stop(self, *_: object) -> None:
-        self.stopping = True  # not in the midst of a row
+        self.stopping = True  # after this reading, not in the middle of it
 
     def step(self) -> list[float] | None:
-        """Take one reading, learn if there is a label, write the model if it is time."""
+        """Take one reading, learn if there is a label, save the model if it is time."""
         try:
             reading = self.sensor.read()
-        except OSError as error:  # a loose wire now and then
+        except OSError as error:  # such as a loose wire
             self.failed += 1
             print(f"no reading: {error}", file=sys.stderr, flush=True)
             if self.failed == PATIENCE:
@@ -320,13 +320,13 @@ class Program:
         return reading
 
     def learn(self, label: int) -> None:
-        """Learn the readings that waited."""
+        """Learn the readings that waited for this label."""
         columns, _ = self.waiting.snapshot()
         self.waiting.clear()
         rows = list(zip(*columns, strict=True))
         guesses = self.learner.update_batch(rows, [label] * len(rows))
-        # The first guess alone was made without this label; those after it are too easy.
-        self.foreseen.append(guesses[0] == label)
+        # Only the first guess was made without this label; the others are too easy.
+        self.predicted.append(guesses[0] == label)
 
     def save(self) -> None:
         if self.learner.rows > self.saved:
@@ -335,16 +335,16 @@ class Program:
         self.saved_at = time.monotonic()
 
     def show(self, reading: list[float]) -> None:
-        """One line about how it goes."""
+        """Print how the learning goes."""
         learner = self.learner
         values = ", ".join(f"{n} {v:g}" for n, v in zip(self.sensor.names, reading, strict=True))
         if not learner.rows:
             print(f"waiting for the first label; {values}", flush=True)
             return
         line = f"{learner.rows:,} rows"
-        if self.foreseen:
-            right = sum(self.foreseen) / len(self.foreseen)
-            line += f", {right:.0%} of the last {len(self.foreseen)} labels foreseen"
+        if self.predicted:
+            right = sum(self.predicted) / len(self.predicted)
+            line += f", {right:.0%} of the last {len(self.predicted)} labels predicted"
         guess = learner.predict(reading)
         share = max(learner.predict_proba(reading))
         print(f"{line}; {WORDS[guess]} ({share:.0%}): {values}", flush=True)
@@ -356,20 +356,24 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--sensor", default="auto", metavar="NAME", help=f"{', '.join(SENSORS)} (default: auto)")
-    add("--labels", metavar="FILE", help="0 or 1 in its last word, each time that it is written")
+    add(
+        "--labels",
+        metavar="FILE",
+        help="a file whose last word is 0 or 1: a label each time it is written",
+    )
     add(
         "--reach",
         type=whole,
         default=5,
         metavar="N",
-        help="a label is learned with the latest N readings, if they have none yet (default: 5)",
+        help="learn a label with the latest N readings that have none yet (default: 5)",
     )
     add(
         "--window",
         type=whole,
         default=5000,
         metavar="N",
-        help="of a new model: rows that are kept, from which new trees grow (default: 5000)",
+        help="rows that a new model keeps to grow trees from (default: 5000)",
     )
     add("--out", default="live.json", metavar="FILE", help="the model (default: live.json)")
     add(
@@ -377,7 +381,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         type=positive,
         default=60.0,
         metavar="SECONDS",
-        help="between two readings (default: 60)",
+        help="time between two readings (default: 60)",
     )
     add(
         "--status",
@@ -391,23 +395,23 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         type=whole,
         default=500,
         metavar="N",
-        help="write the model after N more rows (default: 500)",
+        help="save the model after N more rows (default: 500)",
     )
     add(
         "--save-minutes",
         type=positive,
         default=10.0,
         metavar="M",
-        help="or after M minutes, if anything was learned (default: 10)",
+        help="or after M minutes, if something was learned (default: 10)",
     )
     add("--readings", type=whole, metavar="N", help="stop after N readings (default: never)")
-    add("--seed", type=int, default=0, help="of the simulated office, and of the forest")
+    add("--seed", type=int, default=0, help="seed of the simulated office and of the forest")
     add(
         "--speed",
         type=positive,
         default=1.0,
         metavar="X",
-        help="let simulated time run X times as fast; inf: as fast as it can",
+        help="run simulated time X times as fast; inf for no waiting at all",
     )
     return parser.parse_args(given)
 

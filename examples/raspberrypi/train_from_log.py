@@ -1,12 +1,12 @@
-"""Train on a log that lies on the SD card, before a deadline.
+"""Train on a log on the SD card before a deadline.
 
     python train_from_log.py log.csv --target occupied --minutes 5 --out model.json
 
-The log may be larger than the memory, and of any kind that `edgeforest.sources` reads: CSV (also
-gzipped), JSON lines, InfluxDB's line protocol, SQLite, .npy, Parquet. It may grow meanwhile: what it
-had at first is learned. Every tree is kept in a checkpoint beside the model, so that a power cut
-costs one tree; started again, the training goes on from there. The model itself is replaced when
-all of it is there. Started every night, it learns all rows that the log has by then.
+The log may be larger than the memory, and in any format that `edgeforest.sources` reads: CSV (also
+gzipped), JSON lines, InfluxDB's line protocol, SQLite, .npy, Parquet. It may grow during the training,
+which uses the rows that were there at the start. Every tree is kept in a checkpoint beside the model,
+so a power cut costs one tree; when it is started again, the training goes on from there. The model
+itself is replaced once all trees are done. Run every night, it learns all rows of the log so far.
 """
 
 import argparse
@@ -32,13 +32,16 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--out", default="model.json", help="the model (default: model.json)")
     parser.add_argument(
-        "--checkpoint", help="where the trees are kept meanwhile (default: model.training.json)"
+        "--checkpoint",
+        help="where trees are kept during the training (default: model.training.json)",
     )
     parser.add_argument("--trees", type=int, default=50)
     parser.add_argument("--depth", type=int, default=10)
     parser.add_argument("--minutes", type=float, default=10.0, help="the deadline")
     parser.add_argument("--megabytes", type=float, default=64.0, help="of memory for the training")
-    parser.add_argument("--max-bad", type=int, default=100, help="rows that may be unreadable")
+    parser.add_argument(
+        "--max-bad", type=int, default=100, help="skip up to this many unreadable rows"
+    )
     args = parser.parse_args(given)
     args.checkpoint = args.checkpoint or os.path.splitext(args.out)[0] + ".training.json"
     return args
@@ -57,7 +60,7 @@ def main(given: list[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, stop)
     seconds = max(1.0, 60 * args.minutes - (time.monotonic() - began))
     later = 1
-    while later:  # a training that was cut short is finished first, with the rows that it had
+    while later:  # a training that was cut short is finished first, with its own rows
         training = begin(log, args, seconds)
         for _ in watched(training):
             pass
@@ -72,7 +75,7 @@ def main(given: list[str] | None = None) -> None:
 
 
 def begin(log: Source, args: argparse.Namespace, seconds: float) -> Streaming:
-    """The training of this log, or one that was begun with its first rows and is not over."""
+    """The training of this log, or an unfinished one of its first rows."""
     training = Streaming(
         log,
         args.target,
@@ -93,7 +96,7 @@ def begin(log: Source, args: argparse.Namespace, seconds: float) -> Streaming:
 
 
 def watched(training: Streaming) -> Iterator[Streaming]:
-    """The steps of a training; on a terminal, a line says how far it is."""
+    """The steps of a training; on a terminal, a line shows how far it is."""
     shown = len(training.grown)
     for step in training:
         yield step
@@ -109,7 +112,7 @@ def watched(training: Streaming) -> Iterator[Streaming]:
 
 
 def show(forest: Forest) -> None:
-    """What the forest looks at most."""
+    """Print the most important features."""
     best = sorted(zip(forest.feature_importances, forest.names, strict=True), reverse=True)
     for share, name in best[:5]:
         print(f"    {share:6.1%}  {name}")

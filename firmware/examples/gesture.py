@@ -1,7 +1,7 @@
 """Teach a board three gestures, on the board itself: still, shake, circle.
 
-Wire an MPU6050 accelerometer to a Pico (SDA to GP4, SCL to GP5), copy `core_pure.mpy` and this
-file to it, and run it. Without a sensor it simulates one, so that it also runs on a computer:
+Wire an MPU6050 accelerometer to a Pico (SDA to GP4, SCL to GP5), put EdgeForest
+onto it (`firmware/README.md`) and run this file. Without a sensor it simulates one, so that it also runs on a computer:
 
     python firmware/examples/gesture.py
 
@@ -14,11 +14,8 @@ import sys
 import time
 from array import array
 
-try:
-    import core_pure as ef  # copied to the board as it is
-except ImportError:
-    sys.path.append(".")  # a checkout, run from its root folder
-    from edgeforest import core_pure as ef  # installed by mip or pip
+sys.path.append(".")  # a checkout, run from its root folder
+from edgeforest import core_pure as ef
 
 GESTURES = ("still", "shake", "circle")
 WINDOW = 16  # readings that make one window

@@ -81,7 +81,7 @@ void ef_left_of(const ef_tree *tree, const ef_contender *c, int t, int missing_l
         ef_add_bin(tree, c, 0, to);
 }
 
-/* Loops._best_threshold: ef_best_arm for Gini without missing values, by running sums. */
+/* _best_threshold of criteria.py: ef_best_arm for Gini without missing values, by running sums. */
 static void best_threshold(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n,
                            int64_t least)
 {

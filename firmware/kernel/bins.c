@@ -58,9 +58,9 @@ void ef_sort_codes(ef_order *o, const uint8_t *codes, int n)
     o->distinct = distinct;
 }
 
-/* Where cuts are wanted, into `wanted`; these three return how many. Codes `first` to `last` occur. */
+/* These three write to `wanted` where to cut, and return how many cuts there are. */
 
-/* At random (extra) or equally spaced (paper), between the smallest and the largest number. */
+/* At random (extra) or equally spaced (paper), between the smallest code and the largest. */
 static int spaced_cuts(ef_tree *tree, const ef_column *column, int first, int last, int *wanted)
 {
     const ef_task *task = tree->task;
@@ -127,7 +127,7 @@ static int even_cuts(const ef_order *o, int at, int bins, int *wanted)
     return count;
 }
 
-/* Codes from .. to are in this bin. Some after them are overwritten too: they are filled in later. */
+/* Codes from .. to are in this bin. Some codes after them are overwritten: they are filled later. */
 static void fill_table(uint8_t *table, int from, int to, int bin)
 {
     uint64_t pattern = (uint64_t)bin * 0x0101010101010101u;

@@ -118,7 +118,7 @@ static void count_rows(ef_tree *tree, int n_racing, const uint32_t *rows, int n,
             if (n_ahead == 0 || lanes[j].values - ahead[n_ahead - 1] >= EF_LINE)
                 ahead[n_ahead++] = lanes[j].values;
         int i = 0;
-        for (; i + 3 < n; i += 4) { /* four rows at once, so that a lane is looked up once for them */
+        for (; i + 3 < n; i += 4) { /* four rows at once: a lane is looked up once for them */
             for (int ahead_by = 4; ahead_by < 8 && i + ahead_by < to_come; ahead_by++)
                 for (int k = 0; k < n_ahead; k++)
                     EF_PREFETCH(ahead[k] + (ptrdiff_t)rows[i + ahead_by] * step);
@@ -158,7 +158,7 @@ int64_t ef_insert(ef_tree *tree, int n_racing, int64_t start, int64_t *granted, 
         else
             for (int j = 0; j < n_racing; j++)
                 ef_count(tree, tree->contenders + tree->racing[j], rows, n, &piece,
-                      first && at == start);
+                         first && at == start);
         if (ef_ask(tree, (int64_t)n * n_racing, 0) != EF_GO) {
             int64_t rest = end - at - n;
             *granted -= rest;

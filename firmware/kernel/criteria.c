@@ -1,7 +1,8 @@
 /* Criteria: what a split gains by Gini, entropy or squared error, and how sure that is.
  *
  * Everything is computed from the sums of a histogram: rows by class, or of a regression the rows
- * and the sums of their targets and squared targets. core_pure has the same formulas.
+ * and the sums of their targets and squared targets. The formulas are those of criteria.py and
+ * entropy.py in edgeforest/.
  */
 #include "race.h"
 
@@ -69,7 +70,9 @@ double ef_score(ef_tree *tree, const int64_t *left, const int64_t *total, int64_
 
 double ef_per_score(const ef_task *task, int64_t n)
 {
-    return task->criterion == EF_MSE ? 1.0 : (task->criterion == EF_GINI ? 1.0 : EF_LOG2E) / (double)n;
+    if (task->criterion == EF_MSE)
+        return 1.0;
+    return (task->criterion == EF_GINI ? 1.0 : EF_LOG2E) / (double)n;
 }
 
 /* ef_describe for each criterion. */

@@ -1,4 +1,4 @@
-/* Numbers become codes: the random stream, bounds, codes. */
+/* Data: the random stream, bounds of columns, and how numbers become codes. */
 #include "internal.h"
 
 #define MASK ((uint32_t)EF_MASK)
@@ -94,7 +94,7 @@ static void sort_floats(float *a, size_t n, float *spare)
         a = spare;
         spare = other;
     }
-    memcpy(spare, a, n * sizeof *a); /* three passes: it ended in the spare one */
+    memcpy(spare, a, n * sizeof *a); /* after three passes the result is in the spare one */
 }
 
 int32_t ef_make_bounds(float *sample, size_t n, float *spare, float *bounds)
@@ -146,7 +146,7 @@ int32_t ef_make_bounds(float *sample, size_t n, float *spare, float *bounds)
 
 const char *ef_column_wrong(const ef_column *c)
 {
-    EF_NEED(c->type <= EF_F64, "the type of a column must be one of ef_type");
+    EF_NEED(c->type <= EF_F64, "a column's type must be one of ef_type");
     EF_NEED(0 <= c->last && c->last < EF_BOUNDS, "the highest code must be from 0 to 255");
     EF_NEED(c->type == EF_CODES || !c->categories, "categories must be codes");
     EF_NEED(c->type == EF_CODES || (c->bounds && c->last), "a column of numbers needs its bounds");
@@ -220,7 +220,7 @@ int ef_levels(const ef_column *column, size_t n, uint16_t *levels, double *low, 
     for (size_t i = 0; i < n; i++) {
         double level = ((double)ef_value(column, (uint32_t)i) - *low) * per + 0.5;
         level = level < EF_LEVELS ? level : EF_LEVELS;
-        levels[i] = (uint16_t)(level > 0.0 ? level : 0.0); /* it may have changed meanwhile */
+        levels[i] = (uint16_t)(level > 0.0 ? level : 0.0); /* the data may have changed */
     }
     return 1;
 }

@@ -1,11 +1,12 @@
-/* EdgeForest's kernel: grows and evaluates the same forests as edgeforest/core_pure.py, in C99.
+/* EdgeForest's kernel: grows and evaluates the same forests as the pure engine, in C99.
  *
- * core_pure.py is the specification; functions here carry the names of its methods, and every
- * floating-point expression is written in its order, so that the results agree bit for bit.
+ * The pure engine (edgeforest/core_pure.py and what it imports) is the specification. Functions here
+ * are named after its functions, and every floating-point expression is written in its order, so
+ * that the results agree bit for bit.
  * Compile without fast-math and with -ffp-contract=off.
  *
- * Nothing here allocates, prints or keeps state: the caller owns every byte. Sizes are asked for
- * first (ef_workspace_bytes), then the memory is handed over (ef_tree_begin).
+ * Nothing here allocates, prints or keeps state: the caller owns every byte. Ask for the
+ * size first (ef_workspace_bytes), then pass the memory (ef_tree_begin).
  */
 #ifndef EDGEFOREST_H
 #define EDGEFOREST_H
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-/* The constants of core_pure.py; a test compares them. */
+/* The constants of the pure engine; a test compares them. */
 #define EF_EXACT_BELOW 1000
 #define EF_GROUP_ROWS 64
 #define EF_LOOK_ROWS 256
@@ -31,7 +32,7 @@ extern "C" {
 #define EF_EQUAL 0x4000
 #define EF_FEATURE 0x3FFF
 #define EF_HUGE 3.4028234663852886e38f
-#define EF_MASK 0x3FFFFFFF /* the most rows, and what random numbers are below */
+#define EF_MASK 0x3FFFFFFF /* the most rows; random numbers are below it */
 #define EF_CLASSES 4096    /* the most classes */
 
 /* ---- Data: columns of numbers, read where they lie ---- */
@@ -53,7 +54,7 @@ typedef enum {
 #define EF_GRID 1024
 #define EF_BOUNDS 256 /* room for the bounds of one column */
 
-/* One feature. Columns of numbers are coded whenever a row is looked at. */
+/* One feature. Numbers become codes whenever a row is read. */
 typedef struct {
     const unsigned char *values; /* of row 0 */
     ptrdiff_t step;              /* bytes from one row to the next */
@@ -95,7 +96,7 @@ const char *ef_column_wrong(const ef_column *column);
 int64_t ef_whole(const ef_column *column, uint32_t row);
 
 /* Levels 0 .. 65535 of n targets between their smallest and largest, as float32; returns 0 if one
- * of them is no finite number, or if they span more than float32 can hold. */
+ * of them is not a finite number, or if they span more than float32 can hold. */
 int ef_levels(const ef_column *column, size_t n, uint16_t *levels, double *low, double *high);
 
 /* ---- Growing ---- */
@@ -122,7 +123,7 @@ typedef struct {
     uint32_t seed, scale, mask;
     uint8_t criterion, splitter;
     uint8_t extra, bootstrap, raw;
-    uint8_t row_major; /* all columns are codes, and the codes of a row lie side by side */
+    uint8_t row_major; /* all columns are codes, and those of a row lie side by side */
 } ef_task;
 
 typedef struct {
@@ -134,20 +135,20 @@ typedef struct {
     uint8_t code;
 } ef_node;
 
-/* Called now and then while a tree grows, also in the middle of a race. */
+/* Your function, called regularly while a tree grows, also during a race. */
 typedef enum { EF_GO, EF_LATE, EF_STOP } ef_word;
 typedef ef_word (*ef_poll)(void *context, int every_round);
 
 typedef struct ef_contender ef_contender;
 
-/* A tree that grows. The caller may set the first block after ef_tree_begin, and gives it nodes; the
- * rest belongs to the kernel. */
+/* A tree that grows. After ef_tree_begin the caller sets `nodes` and may set the rest of the first
+ * block; the other fields belong to the kernel. */
 typedef struct {
     const ef_task *task;
     ef_node *nodes; /* may be moved and enlarged between two calls of ef_tree_grow */
     int64_t room;   /* nodes that fit */
-    int64_t most;   /* nodes that the tree may have, by its budget in bytes; -1: any number */
-    int64_t left;   /* insertions that it may still make; -1: any number */
+    int64_t most;   /* nodes that the tree may have, by its budget in bytes; -1: no limit */
+    int64_t left;   /* insertions that it may still make; -1: no limit */
     ef_poll poll;   /* or NULL */
     void *context;
     uint8_t limited; /* whether poll may say EF_LATE */
@@ -163,7 +164,7 @@ typedef struct {
     uint8_t *flags;
     uint8_t *planes;
     uint16_t *features;
-    uint16_t *numbers, *map; /* of the classes that a small node has */
+    uint16_t *numbers, *map; /* of the classes that occur in a node */
     int32_t width;           /* how many those are */
     ef_contender *contenders;
     uint32_t *racing;
@@ -178,13 +179,12 @@ typedef struct {
 
 #define EF_LOGS 2048
 
-/* Why no tree can be grown of this task with `m` columns, as a sentence; NULL if one can. Labels,
- * weights and rows of the patch are looked at one by one. What passes is trusted from then on, but
- * for weights, patch and the values of columns: those may change meanwhile, and the trees with
- * them. */
+/* Why no tree can be grown for this task with `m` columns, as a sentence; NULL if one can. Labels,
+ * weights and rows of the patch are checked one by one. The rest is trusted from then on; weights,
+ * patch and the values of columns may still change, and the trees with them. */
 const char *ef_task_wrong(const ef_task *task, int32_t m);
 
-/* Bytes that a tree of this task works in, beside its nodes. */
+/* Bytes of memory that a tree of this task needs, besides its nodes. */
 size_t ef_workspace_bytes(const ef_task *task);
 
 /* Begin tree `index` in `workspace` (aligned for double). */
@@ -192,27 +192,27 @@ void ef_tree_begin(ef_tree *tree, const ef_task *task, uint32_t index, void *wor
 
 typedef enum {
     EF_DONE,    /* grown */
-    EF_MORE,    /* `insertions` were made: call again to go on */
+    EF_MORE,    /* `insertions` were made: call again to continue */
     EF_FULL,    /* enlarge `nodes` and `room`, and call again */
-    EF_STOPPED  /* by EF_STOP of the poll */
+    EF_STOPPED  /* the poll returned EF_STOP */
 } ef_status;
 
-/* Grow until done, or until about that many more insertions were made. */
+/* Grow until done, or until about that many more insertions are made. */
 ef_status ef_tree_grow(ef_tree *tree, int64_t insertions);
 
 /* Turn every node that was not split into a leaf; returns how many leaves there are. */
 int64_t ef_tree_close(ef_tree *tree);
 
-/* Write the closed tree in preorder, as Forest.add_tree does: its nodes will be those from `here`
- * on, its votes those from `votes_here` on. Adds the gains to `importance`, by feature. This can be
- * done once. */
+/* Write the closed tree in preorder, as GrowingTree.move_to does: its nodes will be those from `here`
+ * on, its votes those from `votes_here` on. Adds the gains to `importance`, by feature. Call it
+ * once. */
 void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *feature,
                    float *threshold, uint32_t *right, uint16_t *votes, double *importance);
 
 /* ---- Predicting ---- */
 
-/* A node as prediction likes it. `left` and `right` are steps to the children: a leaf has a left
- * step of 0 and every value goes there; its `right` is the place of its votes. */
+/* A node in the form that prediction uses. `left` and `right` are steps to the children. A leaf has
+ * a left step of 0 and every value goes there; its `right` is the place of its votes. */
 typedef struct {
     float threshold;
     uint32_t right;
@@ -221,9 +221,9 @@ typedef struct {
     uint8_t flags; /* EF_MISSING_LEFT >> 8, EF_EQUAL >> 8 */
 } ef_packed;
 
-/* Pack the n nodes of a forest; right16 or right32 is NULL. Returns 1 if a node asks for equality, 0
- * if none does, -1 if a child is not one of the nodes after its parent. Sets how many features a row
- * must have, and how many leaves must have votes; either may be NULL. */
+/* Pack the n nodes of a forest; right16 or right32 is NULL. Returns 1 if a node tests for equality,
+ * 0 if none does, -1 if a child is not one of the nodes after its parent. Sets how many features a
+ * row must have, and how many leaves must have votes; either may be NULL. */
 int ef_pack(const uint16_t *feature, const float *threshold, const uint16_t *right16,
             const uint32_t *right32, size_t n, ef_packed *packed, uint32_t *features,
             uint32_t *leaves);
@@ -252,7 +252,7 @@ void ef_predict(const ef_forest *forest, const ef_rows *rows, size_t first, size
 void ef_apply(const ef_forest *forest, const ef_rows *rows, size_t first, size_t n, uint32_t *out,
               size_t step);
 
-/* ---- Learning row by row: Grove of edgeforest/online.py ---- */
+/* ---- Learning row by row: Grove of edgeforest/grove.py ---- */
 
 typedef struct {
     double rows; /* share of the rows that count in a tree; 0: drawn with repeats */
@@ -266,11 +266,11 @@ typedef struct {
 typedef struct ef_sapling ef_sapling;
 typedef struct ef_live ef_live;
 
-/* Trees that learn. All of it belongs to the kernel; it must not be moved. */
+/* Trees that learn. All fields belong to the kernel; do not move it in memory. */
 typedef struct {
     ef_plan plan;
     ef_task task;
-    ef_tree tree; /* what the functions of a race work in */
+    ef_tree tree; /* what the functions of a race work with */
     ef_rng rng;
     ef_sapling *trees;
     ef_live *slots;
@@ -286,10 +286,10 @@ typedef struct {
     int32_t n_free, hand, half, lead;
 } ef_grove;
 
-/* Why there can be no grove of this plan, as a sentence; NULL if there can. */
+/* Why this plan cannot be used, as a sentence; NULL if it can. */
 const char *ef_plan_wrong(const ef_plan *plan, const uint16_t *kinds);
 
-/* Bytes that a grove works in. */
+/* Bytes of memory that a grove needs. */
 size_t ef_grove_bytes(const ef_plan *plan);
 
 /* Begin a grove in `memory` (aligned for double). `kinds` has the number of categories of each
@@ -301,18 +301,18 @@ const char *ef_grove_rows_wrong(const ef_grove *grove, const float *rows, const 
                                 size_t n);
 
 /* Predict n rows of finite numbers or NaN, one after the other, and learn each of them. A guess is
- * the place of a class, or the sum of levels. Ends at a label that is out of range; returns how many
+ * the number of a class, or a sum of levels. Stops at a label that is out of range; returns how many
  * rows were learned. */
 size_t ef_grove_learn(ef_grove *grove, const float *rows, const uint16_t *labels, size_t n,
                       uint32_t *guesses);
 
-/* Take over a tree of n nodes; children come after their parent. Returns why it cannot be taken, as
- * a sentence, or NULL. */
+/* Replace a tree by one of n nodes; children come after their parent. Returns why that is not
+ * possible, as a sentence, or NULL. */
 const char *ef_grove_plant(ef_grove *grove, int32_t t, int32_t n, const uint16_t *feature,
                            const float *threshold, const uint16_t *left, const uint16_t *right,
                            const uint32_t *votes, const double *gains);
 
-/* Take over the latest rows, before any other comes. Ends at a label that is out of range; returns
+/* Put the latest rows into the window of a new grove. Stops at a label that is out of range; returns
  * how many rows were taken. */
 size_t ef_grove_recall(ef_grove *grove, const float *rows, const uint16_t *labels, size_t n);
 

@@ -1,4 +1,4 @@
-/* Growing one tree: draw its rows, race, split, until done; then leaves and preorder. */
+/* Growing one tree: draw its rows, race and split nodes until done, then write it in preorder. */
 #include "internal.h"
 
 ef_word ef_ask(ef_tree *tree, int64_t work, int every_round)
@@ -41,7 +41,7 @@ static size_t cell_bytes(const ef_task *task)
     return task->criterion == EF_MSE ? sizeof(int64_t) : sizeof(int32_t);
 }
 
-/* Rows that a tree holds before equal ones are joined. */
+/* Rows that a tree draws, repeated ones included. */
 static size_t most_rows(const ef_task *task)
 {
     return (size_t)(task->bootstrap || task->weights ? task->sample_size : task->pool);
@@ -82,18 +82,19 @@ static const char *rows_wrong(const ef_task *task)
     int64_t n = task->n, pool = task->pool;
     EF_NEED(1 <= n && n <= EF_MASK, "rows must be from 1 to 1073741823");
     EF_NEED(1 <= pool && (task->patch ? pool <= n : pool == n),
-            "the pool must be the patch, or all rows");
+            "pool must be the number of rows in the patch, or of all rows");
     EF_NEED(1 <= task->sample_size && task->sample_size <= pool,
-            "a sample must be part of the pool");
+            "sample_size must be from 1 to the rows of the pool");
     for (int64_t i = 0; task->patch && i < pool; i++)
-        EF_NEED(task->patch[i] < n, "the patch has a row that is not among the data");
+        EF_NEED(task->patch[i] < n, "patch has a row that is not in the data");
     for (int64_t i = 0; task->weights && i < pool; i++)
-        EF_NEED(task->weights[i] <= task->weights[i + 1], "the sums of weights must ascend");
+        EF_NEED(task->weights[i] <= task->weights[i + 1],
+                "weights must be running sums, in ascending order");
     EF_NEED(!task->weights || (task->weights[pool] && task->weights[pool] <= EF_MASK),
-            "the sum of weights must be from 1 to 1073741823");
+            "weights must have a sum from 1 to 1073741823");
     for (int64_t i = 0; task->criterion != EF_MSE && i < n; i++)
         EF_NEED(ef_label(task, (uint32_t)i) < (uint32_t)task->width,
-                "a label is not among the classes");
+                "y has a label that is not one of the classes");
     return NULL;
 }
 
@@ -101,31 +102,33 @@ const char *ef_task_wrong(const ef_task *task, int32_t m)
 {
     int moments = task->splitter == EF_PAPER ? 5 : 3;
     EF_NEED(1 <= m && m <= EF_FEATURE, "features must be from 1 to 16383");
-    EF_NEED(1 <= task->n_usable && task->n_usable <= m, "usable features must be some of all");
+    EF_NEED(1 <= task->n_usable && task->n_usable <= m,
+            "usable must have from 1 to all of the features");
     for (int32_t i = 0; i < task->n_usable; i++)
-        EF_NEED(task->usable[i] < m, "a usable feature is not among the columns");
+        EF_NEED(task->usable[i] < m, "usable has a feature that is not one of the columns");
     EF_NEED(task->criterion <= EF_MSE && task->splitter <= EF_EXACT,
-            "there is no such criterion or splitter");
+            "criterion or splitter is unknown; see ef_criterion and ef_splitter");
     EF_NEED(task->criterion == EF_MSE ? task->width == moments && task->y16
                                       : 1 <= task->width && task->width <= EF_CLASSES &&
                                             (task->y8 || task->y16),
-            "classes must be from 1 to 4096, and a regression has wide labels of 3 or 5 moments");
+            "width must be from 1 to 4096 classes; a regression has 3 moments (paper: 5) and y16");
     EF_NEED(1 <= task->max_features && task->max_features <= task->n_usable,
-            "max_features must be some of the usable features");
+            "max_features must be from 1 to the number of usable features");
     EF_NEED(2 <= task->n_bins && task->n_bins <= 255, "n_bins must be from 2 to 255");
     EF_NEED(1 <= task->batch && task->batch <= EF_MASK, "batch must be from 1 to 1073741823");
     EF_NEED(0 <= task->max_depth && task->max_depth <= EF_MASK && 1 <= task->min_samples_leaf &&
                 task->min_samples_leaf <= EF_MASK && 2 <= task->min_samples_split &&
                 task->min_samples_split <= EF_MASK && 2 <= task->max_leaf_nodes &&
                 task->max_leaf_nodes <= EF_MASK && task->mask == EF_MASK,
-            "the limits of a tree must be from 0 (1, 2, 2) to 1073741823");
-    EF_NEED(1 <= task->scale && task->scale <= EF_LEVELS, "the scale must be from 1 to 65535");
+            "max_depth must be from 0, min_samples_leaf from 1, min_samples_split and "
+            "max_leaf_nodes from 2, each to 1073741823, and mask must be that");
+    EF_NEED(1 <= task->scale && task->scale <= EF_LEVELS, "scale must be from 1 to 65535");
     for (int32_t f = 0; f < m; f++) {
         const ef_column *c = task->columns + f;
         const char *wrong = ef_column_wrong(c);
         EF_NEED(!wrong, wrong);
         EF_NEED(c->categories || !task->raw == !!c->bounds,
-                "bounds are for columns that are not raw, and for all of those");
+                "bounds must be given for every column of numbers, or for none if raw");
     }
     return rows_wrong(task);
 }
@@ -164,7 +167,7 @@ static void draw_weighted(ef_tree *tree)
     const ef_task *task = tree->task;
     const uint32_t *weights = task->weights;
     uint64_t total = weights[task->pool], size = (uint64_t)task->sample_size;
-    total = total < 1 ? 1 : total > EF_MASK ? EF_MASK : total; /* it may have changed meanwhile */
+    total = total < 1 ? 1 : total > EF_MASK ? EF_MASK : total; /* data may have changed */
     uint64_t stretch = total / size ? total / size : 1;
     for (uint64_t i = 0; i < size; i++) {
         uint64_t mark = ef_rng_below(&tree->rng, (uint32_t)(task->bootstrap ? total : stretch));
@@ -184,7 +187,7 @@ static void draw_weighted(ef_tree *tree)
         shuffle(&tree->rng, tree->rows, (size_t)size, (size_t)size);
 }
 
-/* Training._draw_rows: fill `rows` with the tree's rows in random order; returns how many. */
+/* Nodes.draw: fill `rows` with the tree's rows in random order; returns how many. */
 static int64_t draw_rows(ef_tree *tree)
 {
     const ef_task *task = tree->task;
@@ -202,10 +205,10 @@ static int64_t draw_rows(ef_tree *tree)
     if (task->patch)
         for (size_t i = 0; i < size; i++) {
             uint32_t row = task->patch[rows[i]];
-            rows[i] = row < task->n ? row : 0; /* it may have changed meanwhile */
+            rows[i] = row < task->n ? row : 0; /* data may have changed */
         }
     tree->rows_read += task->sample_size;
-    /* A row that was drawn more than once stands there once: its times are counted instead. */
+    /* A row that was drawn more than once is stored once, with its count. */
     size_t front = 0;
     if (tree->times16) {
         uint16_t *times = tree->times16;
@@ -233,7 +236,7 @@ static int64_t draw_rows(ef_tree *tree)
 
 /* ---- Splitting ---- */
 
-/* Whether each of these rows goes left. */
+/* Find whether each of these rows goes left; returns how many do. */
 static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, int64_t end)
 {
     const ef_column *c = tree->task->columns + (node->feature & EF_FEATURE);
@@ -266,8 +269,8 @@ static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, i
     return count;
 }
 
-/* Loops.partition: the first row that stands wrong changes places with the last one, and so on
- * inwards. Which rows those are is found without a branch, some hundred at a time. */
+/* Nodes.partition: swap the first row on the wrong side with the last one, and so on inwards. These
+ * rows are found without a branch, a few hundred at a time. Returns where the right side begins. */
 static int64_t partition(ef_tree *tree, const ef_node *node)
 {
     enum { BLOCK = 256 };
@@ -301,7 +304,7 @@ static int64_t partition(ef_tree *tree, const ef_node *node)
         }
         int n = n_low < n_high ? n_low : n_high;
         if (n == 0)
-            return middle; /* as many stand wrong on one side as on the other */
+            return middle; /* each side has the same number of wrong rows */
         for (int i = 0; i < n; i++) {
             uint32_t a = wrong_low[from_low + i], b = wrong_high[from_high + i], row = rows[a];
             rows[a] = rows[b];
@@ -316,7 +319,7 @@ static int64_t partition(ef_tree *tree, const ef_node *node)
 
 /* ---- Growing ---- */
 
-/* Rows that the races of a subtree want. */
+/* Rows that the races of a subtree would count. */
 static int64_t demand(const ef_task *task, int64_t n, int64_t depth)
 {
     int64_t total = 0, rows = EF_RACE_ROWS;
@@ -324,12 +327,12 @@ static int64_t demand(const ef_task *task, int64_t n, int64_t depth)
         total += rows < n ? rows : n;
         rows *= 2;
         if (rows > 2 * n * task->min_samples_split)
-            break; /* nodes as small as that are leaves */
+            break; /* smaller nodes are leaves */
     }
     return total;
 }
 
-/* How many draws rows start .. end stand for, as far as min_samples_leaf has to know. */
+/* How many draws rows start .. end stand for; counted only if min_samples_leaf depends on it. */
 static int64_t draws(const ef_tree *tree, int64_t start, int64_t end)
 {
     if (end - start >= tree->task->min_samples_leaf)
@@ -393,7 +396,7 @@ static void race_next(ef_tree *tree)
         node->threshold = split.code < c->last || split.equal ? (float)ef_bound(c, split.code)
                                                               : EF_HUGE;
     }
-    if (waits(node)) /* paid for itself; what lies below it is still to come */
+    if (waits(node)) /* its own race is over, those below are to come */
         tree->wanted -= n < EF_RACE_ROWS ? n : EF_RACE_ROWS;
     else
         tree->wanted -= demand(task, n, node->depth);
@@ -473,12 +476,12 @@ ef_status ef_tree_grow(ef_tree *tree, int64_t insertions)
         tree->work += n;
         if (task->min_samples_leaf > draws(tree, start, middle) ||
             task->min_samples_leaf > draws(tree, middle, end)) {
-            node->feature = EF_LEAF; /* the sample promised more than the rows hold */
+            node->feature = EF_LEAF; /* the counted rows promised more than there are */
             tree->wanted -= below;
             continue;
         }
         tree->leaves++;
-        /* The race has seen some rows; all of them tell what the split has gained. */
+        /* The race saw some rows; the gain is computed from all of them. */
         if (task->splitter != EF_EXACT && n > EF_GROUP_ROWS)
             node->gain = (float)ef_gain(tree, start, middle, end);
         node->left = (uint32_t)add_node(tree, start, middle, node->depth + 1);
@@ -541,8 +544,8 @@ void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *
                    float *threshold, uint32_t *right, uint16_t *votes, double *importance)
 {
     size_t width = tree->task->criterion == EF_MSE ? 1 : (size_t)tree->task->width;
-    /* Of a node that was written, `start` says where: its rows are needed no more. The nodes whose
-     * right child is to come are a stack, linked through `end`. */
+    /* In a node that was written, `start` is its place: its rows are not needed any more. Nodes
+     * whose right child is still to be written are a stack, linked through `end`. */
     uint32_t at = 0, leaf = 0, node = 0, above = UINT32_MAX;
     for (;;) {
         ef_node *one = tree->nodes + node;

@@ -1,4 +1,4 @@
-/* What the parts of the kernel share. */
+/* What all parts of the kernel share; a library that uses the kernel needs only edgeforest.h. */
 #ifndef EF_INTERNAL_H
 #define EF_INTERNAL_H
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define EF_PIECE 128      /* rows that are gathered at once */
-#define EF_WORK 1000000   /* values looked at between two polls */
+#define EF_WORK 1000000   /* values read between two polls */
 
 #define EF_LINE 64 /* bytes of a cache line */
 #ifdef __GNUC__
@@ -52,7 +52,7 @@ struct ef_contender {
     uint8_t alive[64];  /* arms not yet eliminated, for the paper's race */
 };
 
-#define EF_CONTENDER_HEAD offsetof(ef_contender, head) /* bytes that tell its best arm */
+#define EF_CONTENDER_HEAD offsetof(ef_contender, head) /* bytes that describe its best arm */
 
 /* The winner of a race. */
 typedef struct {
@@ -108,14 +108,14 @@ static inline float ef_value(const ef_column *c, uint32_t row)
     }
 }
 
-/* Loops.encode for one number: one more than the bounds after the first that lie below it. */
+/* encode of codes.py for one number: 1 + how many bounds after the first lie below it. */
 static inline uint8_t ef_code(const ef_column *c, float x)
 {
     const float *bounds = c->bounds;
     if (x > bounds[0] && x < bounds[c->last]) {
         int cell = (int)(((double)x - c->low) * c->per);
         unsigned a = c->grid[cell], b = c->grid[cell + 1];
-        if (b - a > 2) { /* few cells hold so many bounds */
+        if (b - a > 2) { /* rare: more than two bounds in a cell */
             while (a < b) {
                 unsigned middle = (a + b) >> 1;
                 if (bounds[middle + 1] < x)
@@ -123,7 +123,7 @@ static inline uint8_t ef_code(const ef_column *c, float x)
                 else
                     b = middle;
             }
-        } else { /* no branch, as it would be guessed wrong often */
+        } else { /* no branch: the processor would often guess wrong */
             a += (unsigned)(a < b) & (unsigned)(bounds[a + 1] < x);
             a += (unsigned)(a < b) & (unsigned)(bounds[a + 1] < x);
         }
@@ -155,24 +155,24 @@ EF_HIDE
 void ef_gather(ef_tree *tree, const ef_column *column, const uint32_t *rows, int n,
                uint8_t *codes);
 
-/* Ask the caller whether to go on, if enough was done since the last time. */
+/* Ask the caller whether to continue, if enough was done since the last time. */
 ef_word ef_ask(ef_tree *tree, int64_t work, int every_round);
 
 /* Find the split of the node with rows start .. end; returns whether there is one. */
 int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split);
 
-/* What a split of rows start .. end at `middle` gains, told by all of them. */
+/* The gain of a split of rows start .. end at `middle`, computed from all of them. */
 double ef_gain(ef_tree *tree, int64_t start, int64_t middle, int64_t end);
 
-/* For races that rows come to one by one. The sums of all cells of a histogram, which are those of
- * the node: how many rows, and their impurity. */
+/* For races whose rows come one by one. Sum up a histogram: returns how many rows the node has, and
+ * sets their impurity. */
 int64_t ef_sum_up(ef_tree *tree, const ef_contender *c, double *its_impurity);
 
-/* Its best arm, with what is known of its gain; returns whether there is one. */
+/* Find its best arm and estimate the gain; returns whether there is one. */
 int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, double rest);
 
-/* The cells on the left of its best arm, after those of the node, and how many rows these are.
- * Returns whether missing values go left, -1 if none was seen. */
+/* Sum up the left side of its best arm, after the sums of the node. Sets how many rows are in both;
+ * returns whether missing values go left, -1 if none was seen. */
 int ef_weigh_sides(ef_tree *tree, const ef_contender *c, int64_t *size, int64_t *on_left);
 
 EF_SHOW

@@ -1,4 +1,4 @@
-/* Trees that learn row by row: each row is predicted, then learned. Grove of edgeforest/online.py.
+/* Trees that learn row by row: each row is predicted, then learned. Grove of edgeforest/grove.py.
  *
  * The latest rows are kept in a window, so that a new race can start with rows that are there. One
  * more tree than votes is learning; it may replace the worst.
@@ -74,20 +74,21 @@ const char *ef_plan_wrong(const ef_plan *p, const uint16_t *kinds)
             "classes must be from 1 to 4096, or 0 for a regression");
     EF_NEED(1 <= p->n_trees && p->n_trees <= 4096, "trees must be from 1 to 4096");
     EF_NEED(1 <= p->patch && p->patch <= p->m && 1 <= p->max_features && p->max_features <= p->patch,
-            "features to draw must be some of the patch, and those some of all");
+            "max_features must be at most the features of the patch, and these at most all");
     EF_NEED(2 <= p->n_bins && p->n_bins <= 255, "n_bins must be from 2 to 255");
     EF_NEED(1 <= p->max_depth && p->max_depth <= 255, "max_depth must be from 1 to 255");
     EF_NEED(1 <= p->nodes && p->nodes < NONE, "nodes must be from 1 to 65534");
     EF_NEED(1 <= p->races && p->races < NONE, "races must be from 1 to 65534");
-    EF_NEED(1 <= p->window && p->window < NONE, "the window must have from 1 to 65534 rows");
+    EF_NEED(1 <= p->window && p->window < NONE, "window must be from 1 to 65534 rows");
     EF_NEED(1 <= p->fade && p->fade <= 4096, "fade must be from 1 to 4096");
-    EF_NEED(1 <= p->scale && p->scale <= EF_LEVELS, "the scale must be from 1 to 65535");
-    EF_NEED(1 <= p->least && p->least <= EF_MASK, "the least rows must be from 1 to 1073741823");
+    EF_NEED(1 <= p->scale && p->scale <= EF_LEVELS, "scale must be from 1 to 65535");
+    EF_NEED(1 <= p->least && p->least <= EF_MASK, "least must be from 1 to 1073741823 rows");
     for (int32_t f = 0; f < p->m; f++) {
         EF_NEED(kinds[f] < 256, "categories must be at most 255");
         most = kinds[f] > most ? kinds[f] : most;
     }
-    EF_NEED(most < p->stride && p->stride <= 256, "the stride must be more than any feature's bins");
+    EF_NEED(most < p->stride && p->stride <= 256,
+            "stride must be above the bins of every feature, and at most 256");
     return NULL;
 }
 
@@ -360,12 +361,12 @@ const char *ef_grove_rows_wrong(const ef_grove *g, const float *rows, const uint
 {
     size_t m = (size_t)g->plan.m;
     for (size_t i = 0; i < n; i++)
-        EF_NEED(known(&g->plan, labels[i]), "a label is not among the classes or levels");
+        EF_NEED(known(&g->plan, labels[i]), "labels must be classes or levels of the plan");
     for (size_t f = 0; f < m; f++)
         for (size_t i = 0; g->kinds[f] && i < n; i++) {
             float x = rows[i * m + f];
             EF_NEED(x != x || (x >= 0.0f && x <= (float)g->kinds[f] && x == (float)(int)x),
-                    "a category must be the number of one of them, or NaN");
+                    "a category must be a whole number from 0 to its feature's categories, or NaN");
         }
     return NULL;
 }
@@ -386,7 +387,7 @@ static const char *tree_wrong(const ef_plan *p, int32_t n, const uint16_t *featu
                               const uint16_t *left, const uint16_t *right, const uint32_t *votes)
 {
     size_t width = ef_votes_of(p);
-    EF_NEED(1 <= n && n <= p->nodes, "a tree must have from 1 node to those of the plan");
+    EF_NEED(1 <= n && n <= p->nodes, "a tree must have from 1 to the plan's number of nodes");
     for (int32_t i = 0; i < n; i++) {
         uint64_t total = 0;
         for (size_t k = 0; k < (p->width ? width : 1); k++)
@@ -394,9 +395,9 @@ static const char *tree_wrong(const ef_plan *p, int32_t n, const uint16_t *featu
         EF_NEED(total < 0x80000000u, "the votes of a node must be fewer than 2147483648");
         if (feature[i] == EF_LEAF)
             continue;
-        EF_NEED((feature[i] & EF_FEATURE) < p->m, "a node asks for a feature that there is not");
+        EF_NEED((feature[i] & EF_FEATURE) < p->m, "a node tests a feature that does not exist");
         EF_NEED(i < left[i] && left[i] < n && i < right[i] && right[i] < n,
-                "children must be among the nodes after their parent");
+                "children must be nodes after their parent");
     }
     return NULL;
 }

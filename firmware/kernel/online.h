@@ -1,10 +1,10 @@
-/* What the two parts of the online learner share: online.c (rows and trees), online_race.c (races). */
+/* What the parts of the online learner share: online.c has rows and trees, online_race.c races. */
 #ifndef EF_ONLINE_H
 #define EF_ONLINE_H
 
 #include "internal.h"
 
-/* The constants of edgeforest/online.py, which explains them; a test compares them. */
+/* The constants of edgeforest/grove.py, which explains them; a test compares them. */
 #define START 16
 #define STEP 8
 #define PATIENCE 20

@@ -1,7 +1,7 @@
 /* The races of the online learner: a leaf counts the rows that reach it, and splits when it is sure.
  *
  * A race has one of a fixed number of slots; leaves that are wrong most often get them. Grove of
- * edgeforest/online.py has the same functions.
+ * edgeforest/grove.py has the same functions.
  */
 #include "online.h"
 

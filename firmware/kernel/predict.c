@@ -1,8 +1,8 @@
-/* Predicting: the leaves that rows of numbers reach, and the summed votes of a forest. */
+/* Prediction: the leaf that each row reaches in each tree, and the sums of their votes. */
 #include "internal.h"
 
 #define FETCH 8192 /* bytes of a row, at most, that are fetched at once */
-#define LANES 8 /* rows that go down a tree side by side: while one waits for memory, others go on */
+#define LANES 8 /* rows that go down a tree together: while one waits for memory, others go on */
 #define SOME 64 /* rows whose leaves are found before their votes are added up */
 
 int ef_pack(const uint16_t *feature, const float *threshold, const uint16_t *right16,
@@ -24,7 +24,7 @@ int ef_pack(const uint16_t *feature, const float *threshold, const uint16_t *rig
             p->left = 0;
             p->flags = EF_MISSING_LEFT >> 8;
         } else {
-            if (right <= i || right >= n) /* the left one is the next, and so among them, too */
+            if (right <= i || right >= n) /* the left child is the next node, so it exists too */
                 return -1;
             p->threshold = threshold[i];
             p->right = right - (uint32_t)i;
@@ -42,7 +42,7 @@ int ef_pack(const uint16_t *feature, const float *threshold, const uint16_t *rig
     return equal;
 }
 
-/* One row, every kind of node. */
+/* One row, all kinds of nodes. */
 static uint32_t descend(const ef_packed *nodes, uint32_t node, const ef_column *row,
                         ptrdiff_t column_step)
 {
@@ -62,7 +62,7 @@ static uint32_t descend(const ef_packed *nodes, uint32_t node, const ef_column *
     }
 }
 
-/* Some rows side by side, without a branch: numbers only. */
+/* Some rows together, without a branch; not for categories. */
 #define DESCEND(NAME, TYPE, MISSING)                                                               \
     static void NAME(const ef_packed *nodes, uint32_t root, const unsigned char *values,           \
                      ptrdiff_t row_step, ptrdiff_t column_step, uint32_t *leaves)                  \
@@ -120,7 +120,7 @@ static void find_leaves(const ef_forest *forest, uint32_t root, const ef_rows *r
     }
 }
 
-/* Trees jump about in the rows: fetch rows that lie in one piece before they do. */
+/* Trees read rows in no order: fetch contiguous rows before. */
 static void fetch_rows(const ef_rows *rows, size_t first, size_t n)
 {
     if (rows->row_step > 0 && rows->row_step <= FETCH && rows->column_step <= 8)

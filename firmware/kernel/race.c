@@ -1,12 +1,12 @@
-/* The race: the rounds of MABSplit at one node. Training._race and what it calls.
+/* The race: the rounds of MABSplit at one node. `race` of core_pure.py and what it calls.
  *
  * Each round counts a batch of rows and drops the features that cannot win any more. The race ends
  * when no other split can be better than the leader's by more than the tolerance.
  */
 #include "race.h"
 
-/* Training._judge: the gain of a feature's best arm, and the variance of that estimate. */
-static void judge(ef_tree *tree, ef_contender *c, double rest)
+/* The gain of a feature's best arm, and the variance of that estimate. */
+static void measure(ef_tree *tree, ef_contender *c, double rest)
 {
     const int64_t *total = EF_TOTAL(tree);
     int64_t *left = EF_VECTOR(tree, 1), *right = EF_VECTOR(tree, 2);
@@ -75,7 +75,7 @@ int ef_decide(ef_tree *tree, const ef_contender *lead, double rest, int some_mis
     const int64_t *total = EF_TOTAL(tree), *left = EF_VECTOR(tree, 1);
     double bias;
     double gain = ef_describe(tree, left, total, &bias, tree->influences,
-                           tree->influences + tree->width);
+                              tree->influences + tree->width);
     gain = ef_larger(0.0, gain - bias * rest);
     split->missing_left = lead->missing_left;
     if (!some_missing) /* no value was missing: one that is joins the larger side */
@@ -197,7 +197,7 @@ static int eliminate(ef_tree *tree, ef_rounds *r, ef_contender **leader)
     ef_contender *lead = tree->contenders + tree->racing[0];
     for (int j = 0; j < r->n_racing; j++) {
         ef_contender *c = tree->contenders + tree->racing[j];
-        judge(tree, c, r->rest);
+        measure(tree, c, r->rest);
         if (c->gain > lead->gain)
             lead = c;
     }
@@ -264,7 +264,7 @@ int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, double res
 {
     ef_best_arm(tree, c, EF_TOTAL(tree), n, least);
     if (c->found)
-        judge(tree, c, rest);
+        measure(tree, c, rest);
     return c->found;
 }
 

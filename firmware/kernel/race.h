@@ -57,7 +57,7 @@ static inline void ef_zero_cells(ef_tree *tree, size_t from, size_t count)
     memset((unsigned char *)tree->cells + from * bytes, 0, count * bytes);
 }
 
-/* Every way to split by a histogram, in order: see `arms` of core_pure. */
+/* Every way to split by a histogram, in order: see `arms` of criteria.py. */
 typedef struct {
     const ef_contender *c;
     int64_t *cells;         /* sums of the left side of the current arm */
@@ -122,7 +122,7 @@ void ef_best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n
 
 void ef_sort_codes(ef_order *o, const uint8_t *codes, int n);
 
-/* Training._contender: make the bins of a feature from the codes of the node's first rows. With
+/* Nodes.contender: make the bins of a feature from the codes of the node's first rows. With
  * `all`, no other rows will be counted, so the table gets only their codes. Bins hold the same
  * number of those rows; with `few`, the codes of the first `few` rows are their bounds. */
 void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int few);

@@ -45,8 +45,8 @@ static void add_classes(const ef_tree *tree, const int64_t *left, const int64_t 
 }
 
 /* The mu of an arm; sets the variance of one row's part in it. */
-static double mu_of(const ef_tree *tree, const int64_t *left, const int64_t *total, int64_t n_left,
-                    int64_t n_right, double *variance)
+static double estimate(const ef_tree *tree, const int64_t *left, const int64_t *total,
+                       int64_t n_left, int64_t n_right, double *variance)
 {
     uint8_t criterion = tree->task->criterion;
     double n = (double)(n_left + n_right), mean = 0.0, square = 0.0;
@@ -86,7 +86,7 @@ static int next_alive(ef_tree *tree, ef_arms *a, const ef_round *r, double *mu, 
         if (!(alive[bit >> 3] >> (bit & 7) & 1))
             continue;
         double variance;
-        *mu = mu_of(tree, a->cells, EF_TOTAL(tree), n_left, r->size - n_left, &variance);
+        *mu = estimate(tree, a->cells, EF_TOTAL(tree), n_left, r->size - n_left, &variance);
         *half = r->factor * sqrt(ef_larger(0.0, variance));
         return bit;
     }

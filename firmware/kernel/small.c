@@ -198,7 +198,7 @@ static uint8_t midway(const ef_contender *c, int n, uint8_t code)
     return next < 256 ? (uint8_t)((code + next) >> 1) : code;
 }
 
-/* Training._race_small */
+/* Nodes.race_small */
 int ef_race_small(ef_tree *tree, int64_t start, int64_t n_rows, ef_split *split)
 {
     const ef_task *task = tree->task;

@@ -1,0 +1,203 @@
+"""The pipeline of a training, for logs small and large: hold rows out, train, score.
+
+A log that fits in memory is read whole: its columns are judged by all rows, and the forest is the
+one that `edgeforest.train` gives. From a larger one, or with a checkpoint, `Streaming` draws samples.
+"""
+
+import signal
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from edgeforest import engines
+from edgeforest.cli import report
+from edgeforest.cli.jobs import Job, Outcome
+from edgeforest.cli.models import engine_asked
+from edgeforest.cli.parser import Problem
+from edgeforest.cli.scoring import Tally, commonest
+from edgeforest.cli.screen import StatusLine
+from edgeforest.budget import Budget, Rng
+from edgeforest.engines.sampling import rest_of
+from edgeforest.host.cores import usable_cores
+from edgeforest.host.words import count, reason
+from edgeforest.sources import Source, SourceError, draw
+from edgeforest.sources.schema import Schema, look
+
+BLOCK = 256  # rows predicted at once, between two looks at Ctrl-C
+HOLD_OUT = 1 << 21  # the random stream that draws held-out rows; trees have streams from 1 on
+HELD_OUT = 20_000  # rows held out at most from a log that is not read whole
+
+
+@dataclass
+class Plan:
+    """What to train from, and how."""
+
+    source: Source
+    target: str
+    whole: bool  # read all rows into memory
+    budget: Budget  # its clock runs already: opening the log takes time, too
+    seed: int = 0
+    test_share: float = 0.2
+    columns: dict[str, Any] = field(default_factory=dict)  # `categorical`, `drop` and `task`
+    options: dict[str, Any] = field(default_factory=dict)  # other options of `train`
+    checkpoint: str | None = None
+    resume: bool = False
+    refresh: bool = False
+
+
+def fit(plan: Plan, status: StatusLine) -> Outcome:
+    """Train as planned, and score the forest on held-out rows; prints what the log holds."""
+    job = begin(plan, status)
+    training, tally = job.training, Tally(job.schema.regression)
+    stopped = cut = unwritten = False
+    problem = ""
+    try:
+        stopped = advance(training, status)
+        if stopped and not plan.whole and not training.grown:
+            raise KeyboardInterrupt
+        status.show("scoring held-out rows ...")
+        cut = tally.add_blocks(training.forest(), labelled(job.source, job.schema, job.held_out))
+    except (SourceError, OSError) as error:
+        problem, unwritten = str(error), isinstance(error, OSError)
+        if isinstance(error, OSError):
+            problem = f"cannot write {plan.checkpoint}: {reason(error)}"
+        if not training.grown:
+            raise Problem(problem) from None
+    status.clear()
+    forest = training.forest()
+    engine = engine_used(str(training.grown.engine), plan.options)
+    return Outcome(forest, job, tally, engine, stopped or cut, problem, unwritten)
+
+
+def begin(plan: Plan, status: StatusLine) -> Job:
+    """Make a training ready, and print what the log holds.
+
+    This is where logs that are read whole differ from all others: in how rows are held out, in the
+    rows that the schema comes from, and in `train_steps` or `Streaming`, which rounds the share of
+    each tree in the budget and its importances so that a checkpoint can go on anywhere.
+    """
+    from edgeforest.sources.whole import Whole, train_steps
+    from edgeforest.sources.training import Begun, Streaming, begun
+    from edgeforest.sources.views import Rest
+
+    status.show(f"reading {plan.source.name} ...")
+    before, schema, training = Begun(plan.source), None, None
+    options = {**plan.options, "seed": plan.seed}
+    try:
+        if plan.resume and plan.checkpoint is not None:
+            before = begun(plan.source, plan.checkpoint, plan.refresh)
+        source = before.source
+        if plan.whole:
+            source = Whole(source, plan.target)
+            schema = look(source, plan.target, None, **plan.columns)
+        held_out = held_out_rows(len(source), plan)
+        rest = Rest(source, held_out)
+        options["budget"] = rest_of(plan.budget)
+        if schema is not None:
+            status.show("turning values into codes ...")
+            training = train_steps(rest, schema, **options)
+            asked, guess = training.n_trees, best_guess(schema, held_out)
+        else:
+            kept = before.kept is not None
+            training = Streaming(
+                rest,
+                plan.target,
+                checkpoint=plan.checkpoint,
+                resume=kept or before.forest is not None,
+                refresh=kept,
+                **plan.columns,
+                **options,
+            )
+            schema, asked, guess = training.schema, training.base + training.n_trees, None
+    except OSError as error:
+        raise Problem(f"cannot read {plan.checkpoint}: {reason(error)}") from None
+    except (ValueError, TypeError, engines.Absent) as error:
+        raise Problem(str(error)) from None
+    status.clear()
+    report.print_schema(source, schema, plan.whole)
+    report.print_begun(before, training, plan.checkpoint)
+    sys.stdout.flush()
+    return Job(training, source, schema, held_out, asked, guess, before.later)
+
+
+def held_out_rows(n: int, plan: Plan) -> Sequence[int]:
+    """The rows that are held out for the score, in ascending order: some, but not all."""
+    size = min(n - 1, max(1, int(plan.test_share * n + 0.5))) if plan.test_share else 0
+    rng = Rng(plan.seed, HOLD_OUT)
+    if not plan.whole:
+        size = min(HELD_OUT, size)
+        return draw(rng, size, n) if size else []
+    order = array("I", range(n))
+    rng.shuffle(order, size)
+    return sorted(order[:size])
+
+
+def best_guess(schema: Schema, held_out: Sequence[int]) -> Any:
+    """What to guess without features: the mean, or the commonest class, of the training rows."""
+    apart = set(held_out)
+    values = [v for i, v in enumerate(schema.found.target.values) if i not in apart]
+    if schema.regression:
+        return sum(map(float, values)) / len(values)  # type: ignore[arg-type]
+    return commonest(Counter(values))
+
+
+def labelled(
+    source: Source, schema: Schema, rows: Sequence[int]
+) -> Iterator[tuple[list[tuple[Any, ...]], Any]]:
+    """Features and targets of some rows of a source, a block at a time."""
+    for at in range(0, len(rows), BLOCK):
+        columns, labels = schema.columns(source.read(rows[at : at + BLOCK]))
+        yield list(zip(*columns, strict=True)), labels
+
+
+def advance(training: Any, status: StatusLine) -> bool:
+    """Train to the end, or to the first Ctrl-C; whether it was that."""
+    with Patience() as patience:
+        for step in training:
+            status.step(step)
+            if patience.stopped:
+                break
+    return patience.stopped
+
+
+def engine_used(name: str, options: dict[str, Any]) -> str:
+    """An engine and its threads in words."""
+    threads = (options.get("n_jobs") or 1) if name == "native" else 1
+    if threads == -1:
+        threads = usable_cores()
+    words = f"{name}, {count(threads, 'thread')}"
+    if name != engines.NAMES[0] and not engine_asked(options.get("engine")):
+        words += "; edgeforest engines says how to get a faster one"
+    return words
+
+
+class Patience:
+    """Notes Ctrl-C for a look between rounds; a second one is not waited for.
+
+    An exception in the middle of a round could leave a node half made.
+    """
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._before: Any = signal.SIG_IGN
+
+    def __enter__(self) -> "Patience":
+        try:
+            self._before = signal.getsignal(signal.SIGINT)
+            if self._before is not signal.SIG_IGN:  # a job in the background stays undisturbed
+                signal.signal(signal.SIGINT, self._stop)
+        except ValueError:  # not the main thread, which alone gets Ctrl-C
+            self._before = signal.SIG_IGN
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._before is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.stopped = True
+        signal.signal(signal.SIGINT, self._before)

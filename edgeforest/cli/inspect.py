@@ -1,0 +1,54 @@
+"""The command `inspect`: what a model is."""
+
+import argparse
+from typing import Any
+
+from edgeforest.cli.models import load_model
+from edgeforest.cli.parser import add_command
+from edgeforest.cli.saving import kept_file
+from edgeforest.cli.screen import bars, predicts, say, shape, spent, tell
+from edgeforest.host.names import listed
+from edgeforest.host.words import count
+
+SHOWN = 40  # features at most
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = add_command(
+        commands, "inspect", run, "show what a model is and what it was trained with"
+    )
+    parser.add_argument("model", help="a model that train wrote")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Say what a model is."""
+    forest = load_model(args.model)
+    task = "regression" if forest.regression else "classification"
+    say("model", kept_file(args.model), wrap=False)
+    say("kind", f"{forest.kind} for {task}")
+    say("trained", f"criterion {forest.criterion}, splitter {forest.splitter}, seed {forest.seed}")
+    print_rows(args.model)
+    say("spent", spent(forest))
+    say("forest", shape(forest))
+    say("predicts", predicts(forest))
+    lines = bars(forest.names, forest.feature_importances, SHOWN)
+    wide = max(len(line) for _, line in lines)
+    print(f"\n{count(len(forest.names), 'feature')}, most important first:")
+    for f, line in lines:
+        kinds = forest.categories[f]
+        kind = "number" if kinds is None else f"categorical: {listed(kinds, 6)}"
+        tell(f"  {line:<{wide}}  {kind}")
+    if len(forest.names) > SHOWN:
+        print(f"  and {len(forest.names) - SHOWN:,} more")
+    return 0
+
+
+def print_rows(path: str) -> None:
+    """Say which rows a checkpoint was trained on; nothing for other models."""
+    from edgeforest.sources.training import noted
+
+    log, done = noted(path)
+    if log is not None:
+        more = "" if done else "; not done yet: train --resume goes on"
+        say("rows", f"{count(log['rows'], 'row')} of {log['name']}{more}", wrap=False)

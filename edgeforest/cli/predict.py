@@ -1,0 +1,127 @@
+"""The command `predict`: a prediction for each row of a log."""
+
+import argparse
+import csv
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from edgeforest.cli import logs
+from edgeforest.cli.models import load_model
+from edgeforest.cli.parser import Problem, add_command
+from edgeforest.cli.saving import refuse_output, replaced
+from edgeforest.cli.scoring import Tally
+from edgeforest.cli.screen import StatusLine, say, screen_or_pipe, tell
+from edgeforest.host.names import quoted, short
+from edgeforest.host.words import count, shortest
+from edgeforest.sources import Source
+
+if TYPE_CHECKING:
+    from edgeforest.sources.features import Block, Features
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = add_command(
+        commands,
+        "predict",
+        run,
+        "predict each row of a log",
+        "Columns are found by their names, others are ignored. With --max-bad, a row that cannot "
+        "be read gets an empty prediction.",
+    )
+    parser.add_argument("model", help="a model that train wrote")
+    parser.add_argument("log", nargs="+", help=logs.HELP)
+    parser.add_argument(
+        "--out", metavar="FILE", help="CSV file to write (default: the standard output)"
+    )
+    parser.add_argument(
+        "--proba", action="store_true", help="also write the share of each class, as p_<class>"
+    )
+    parser.add_argument(
+        "--target", metavar="NAME", help="the column with the truth: print the score to stderr"
+    )
+    logs.add_reading(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Predict each row of a log."""
+    from edgeforest.sources.features import Features
+    from edgeforest.sources.schema import refuse_unknown
+
+    refuse_output(args.out, args.model, *args.log)
+    forest = load_model(args.model)
+    if args.proba and forest.regression:
+        raise Problem(
+            f"{args.model} predicts numbers, which have no class shares; leave out --proba"
+        )
+    with logs.opened(args, StatusLine()) as source:
+        features = Features(forest, source)
+        if args.target is not None:
+            refuse_unknown(source, [args.target])
+        if args.out is None:
+            predict(forest, features, screen_or_pipe(), args.proba, args.target)
+            return 0
+        with replaced(args.out) as stream:
+            rows = predict(forest, features, stream, args.proba, args.target)
+        say("saved", f"{args.out}, {count(rows, 'prediction')}", wrap=False)
+    return 0
+
+
+def predict(
+    forest: Any, features: "Features", stream: TextIO, proba: bool, target: str | None
+) -> int:
+    """Write a prediction for each row, an empty one for a bad row; returns how many."""
+    source = features.source
+    tally = Tally(forest.regression)
+    writer = csv.writer(stream, lineterminator="\n")
+    classes = forest.classes or ()
+    writer.writerow(["prediction", *(f"p_{label}" for label in classes if proba)])
+    blank = [""] * (1 + len(classes) * proba)
+    for block in features:
+        written = dict.fromkeys(block.asked, blank)
+        answers: Sequence[Any] = []
+        if block.features and proba:
+            parts_of = forest.predict_proba(block.features)
+            answers = [classes[parts.index(max(parts))] for parts in parts_of]
+            for row, answer, parts in zip(block.rows, answers, parts_of, strict=True):
+                written[row] = [answer, *(f"{part:.6g}" for part in parts)]
+        elif block.features:
+            answers = forest.predict(block.features)
+            for row, answer in zip(block.rows, answers, strict=True):
+                written[row] = [shortest(answer) if forest.regression else answer]
+        writer.writerows(written.values())
+        if target is not None:
+            add_truths(tally, source, target, forest, block, answers)
+    stream.flush()
+    print_notes(features, tally, target)
+    return len(source)
+
+
+def add_truths(
+    tally: Tally, source: Source, target: str, forest: Any, block: "Block", answers: Sequence[Any]
+) -> None:
+    """Count the predictions of rows that have a target."""
+    from edgeforest.sources.features import category_of, number_of
+
+    if forest.regression:
+        convert = number_of(source, target)
+    else:
+        convert = category_of(source, target, forest.classes, {})
+    values = block.values[source.names.index(target)]
+    for row, value, answer in zip(block.rows, values, answers, strict=True):
+        if value is not None and value == value:
+            tally.add(convert(value, row), answer)
+
+
+def print_notes(features: "Features", tally: Tally, target: str | None) -> None:
+    """Say on stderr what was odd about the rows, and how good the predictions are."""
+    for name, text in features.unknown.items():
+        note = f"note: {short(name)} has values that the model has not met, such as {quoted(text)}"
+        tell(f"{note}; they count as missing", sys.stderr)
+    for place, why in features.source.complaints:
+        tell(f"no prediction: {place} {why}", sys.stderr)
+    if tally.rows:
+        tell("; ".join(tally.words(count(tally.rows, "row"))), sys.stderr)
+    elif target is not None:
+        tell(f"no score: column {quoted(target)} holds no values", sys.stderr)

@@ -1,0 +1,266 @@
+"""The command `train`: a forest from a log."""
+
+import argparse
+import os
+from typing import Any
+
+from edgeforest import engines
+from edgeforest.cli import arguments, logs
+from edgeforest.cli.fitting import Plan, fit
+from edgeforest.cli.jobs import Outcome
+from edgeforest.cli.models import check_engine
+from edgeforest.cli.parser import Problem, add_command
+from edgeforest.cli.report import print_outcome
+from edgeforest.cli.saving import kept_elsewhere, kept_file, refuse_output, save
+from edgeforest.cli.screen import StatusLine, say
+from edgeforest.budget import Budget
+from edgeforest.sources import Source
+from edgeforest.sources.schema import refuse_wide
+
+OF_A_CELL = 100  # bytes that a cell takes in memory while it is made ready
+SECONDS_OF_A_CELL = 4e-6  # that this takes, on a small computer
+IN_MEMORY = 100_000_000  # bytes of a log that is read whole, where no limit is given
+SMALL = 4_000_000  # the same, however low the limit is
+TASKS = {"mse": "regression", "gini": "classification", "entropy": "classification"}
+OPTIONS = ("kind", "criterion", "splitter", "n_trees", "max_depth", "min_samples_leaf",
+           "class_weight", "engine", "n_jobs")  # fmt: skip
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = add_command(
+        commands,
+        "train",
+        run,
+        "train a forest from a log",
+        "A log of any size: rows are drawn at random from all of it. Columns of numbers are used "
+        "as they are, columns of text as categories; dates are left out unless --dates names them. "
+        "Ctrl-C ends the training early and keeps the forest so far.",
+    )
+    parser.add_argument("log", nargs="+", help=logs.HELP)
+    parser.add_argument("--target", required=True, metavar="NAME", help="the column to predict")
+    parser.add_argument("--out", metavar="FILE", help="where to write the model, as JSON")
+    add_budget(parser)
+    add_power_loss(parser)
+    add_engine(parser)
+    logs.add_reading(parser)
+    add_columns(parser)
+    add_forest(parser)
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the budget."""
+    budget = parser.add_argument_group(
+        "budget", "hard limits; numbers may end in k, M or G (thousands, millions, ...)"
+    )
+    budget.add_argument(
+        "--budget",
+        type=arguments.amount,
+        metavar="N",
+        help="at most N histogram insertions, such as 2M",
+    )
+    budget.add_argument(
+        "--seconds",
+        type=arguments.seconds,
+        metavar="S",
+        help="at most S seconds to open the log and train; if half of them are not enough to read "
+        "all rows, a random sample is used (a text file without an index still gets a whole one)",
+    )
+    budget.add_argument(
+        "--bytes",
+        type=arguments.bytes_of,
+        metavar="B",
+        help="train within B bytes of memory, such as 64MB (M and MB are a million, MiB is 1024 * "
+        "1024); if not all rows fit, samples of them are read (default 100M for rows)",
+    )
+
+
+def add_power_loss(parser: argparse.ArgumentParser) -> None:
+    """Add the options of checkpoints."""
+    power = parser.add_argument_group("power loss")
+    power.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="write the model to FILE after each tree, so that a power cut loses one tree at most",
+    )
+    power.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the checkpoint, if there is one, to the forest of an undisturbed "
+        "training, with all other options as before; if the log has grown since, finish with the "
+        "old rows first, then train anew on all of them",
+    )
+    power.add_argument(
+        "--refresh",
+        action="store_true",
+        help="with --resume, when there are more rows: keep the trees of the checkpoint and add "
+        "the same number again, grown on all rows, instead of training anew",
+    )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the engine."""
+    engine = parser.add_argument_group("engine", "these change the speed, never the forest")
+    engine.add_argument(
+        "--engine",
+        choices=engines.NAMES,
+        help="what trains (default: the fastest that is present; `edgeforest engines` lists them)",
+    )
+    engine.add_argument(
+        "--jobs",
+        dest="n_jobs",
+        type=arguments.jobs,
+        default=1,
+        metavar="N",
+        help="threads, -1 for every core (default 1); only native uses more than one",
+    )
+
+
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add the options of columns."""
+    columns = parser.add_argument_group("columns")
+    columns.add_argument(
+        "--task",
+        choices=("auto", "classification", "regression"),
+        default="auto",
+        help="auto: classification if the target is text, or at most 20 distinct whole numbers",
+    )
+    for option, text in (
+        ("--categorical", "columns of numbers that are categories, such as ids of rooms"),
+        ("--drop", "columns to leave out"),
+    ):
+        columns.add_argument(
+            option,
+            type=arguments.column_names,
+            action="extend",
+            default=[],
+            metavar="A,B",
+            help=text,
+        )
+
+
+def add_forest(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the forest; each has the name of its argument of `train` as `dest`."""
+    forest = parser.add_argument_group("forest")
+    forest.add_argument(
+        "--kind",
+        choices=("random-forest", "extra-trees", "random-patches"),
+        default="random-forest",
+        help="how trees are made to differ (default random-forest)",
+    )
+    forest.add_argument(
+        "--criterion",
+        choices=("gini", "entropy", "mse"),
+        help="what a split improves (default gini for classes, mse for numbers)",
+    )
+    forest.add_argument(
+        "--splitter",
+        choices=("mab", "mab-paper", "exact"),
+        default="mab",
+        help="mab: the bandit (default); mab-paper: as in the paper; exact: count every row",
+    )
+    forest.add_argument(
+        "--class-weight",
+        choices=("balanced",),
+        help="balanced: draw rare classes as often as common ones",
+    )
+    for option, dest, low, high, default, text in (
+        ("--trees", "n_trees", 1, 4096, 20, "trees (default 20)"),
+        ("--max-depth", "max_depth", 0, 1 << 20, None, "splits above a leaf (default: no limit)"),
+        ("--min-samples-leaf", "min_samples_leaf", 1, 1 << 29, 1, "rows in a leaf (default 1)"),
+        ("--seed", "seed", 0, (1 << 30) - 1, 0, "same seed, same data: same forest (default 0)"),
+    ):
+        forest.add_argument(
+            option,
+            dest=dest,
+            type=arguments.whole_number(low, high),
+            default=default,
+            metavar="N",
+            help=text,
+        )
+    forest.add_argument(
+        "--test-share",
+        type=arguments.share,
+        default=0.2,
+        metavar="P",
+        help="share of the rows held out at random for the score, 0 for none (default 0.2); "
+        "neighbours in a log are alike, so a later log is the stricter test: predict --target",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train a forest from a log."""
+    refuse_contradictions(args)
+    task = TASKS.get(args.criterion, args.task)
+    if args.task not in ("auto", task):
+        raise Problem(
+            f"--criterion {args.criterion} is for {task}, got --task {args.task}; leave one out"
+        )
+    status = StatusLine()
+    budget = Budget(args.budget, args.seconds, args.bytes)  # its clock begins here
+    with logs.opened(args, status) as source:
+        refuse_wide(source, args.drop)
+        outcome = fit(planned(source, args, task, budget), status)
+        print_outcome(outcome)
+        while outcome.job.later and not (outcome.interrupted or outcome.problem):
+            # The old rows are done: until all rows are, too, this is the model.
+            if args.out is not None:
+                save(outcome.forest, args.out)
+            print()
+            outcome = fit(planned(source, args, task, budget.copy()), status)
+            print_outcome(outcome)
+    return saved(outcome, args)
+
+
+def refuse_contradictions(args: argparse.Namespace) -> None:
+    """Refuse, before any work, options that cannot work."""
+    refuse_output(args.out, *args.log)
+    refuse_output(args.checkpoint, *args.log, option="--checkpoint")
+    check_engine(args.engine)
+    if args.resume and args.checkpoint is None:
+        raise Problem("--resume goes on from a checkpoint; give its path with --checkpoint")
+    if args.refresh and not args.resume:
+        raise Problem("--refresh adds trees to a finished checkpoint; give --resume, too")
+    if args.checkpoint and not args.resume and os.path.exists(args.checkpoint):
+        raise Problem(
+            f"{args.checkpoint} exists already; add --resume to go on from it, or remove it"
+        )
+
+
+def planned(source: Source, args: argparse.Namespace, task: str, budget: Budget) -> Plan:
+    """The plan of a training: a log that is small is read whole."""
+    cells = len(source) * len(source.names)
+    slow = args.seconds is not None and cells * SECONDS_OF_A_CELL > args.seconds / 8
+    large = OF_A_CELL * cells > max(SMALL, args.bytes or IN_MEMORY)
+    return Plan(
+        source,
+        args.target,
+        whole=not (args.checkpoint or slow or large),
+        budget=budget,
+        seed=args.seed,
+        test_share=args.test_share,
+        columns={"categorical": args.categorical, "drop": args.drop, "task": task},
+        options={name: getattr(args, name) for name in OPTIONS},
+        checkpoint=args.checkpoint,
+        resume=args.resume,
+        refresh=args.refresh,
+    )
+
+
+def saved(outcome: Outcome, args: argparse.Namespace) -> int:
+    """Write the model where it was asked for; the exit code."""
+    if args.out is not None:
+        save(outcome.forest, args.out)
+    elif args.checkpoint is None:
+        say("saved", "nothing; give --out model.json to keep the forest")
+    if args.checkpoint is not None and os.path.exists(args.checkpoint):
+        early = outcome.interrupted or outcome.problem
+        unfinished = early and len(outcome.forest) < outcome.job.asked_trees
+        more = "; --resume goes on" if unfinished else ""
+        say("saved", kept_file(args.checkpoint, more), wrap=False)
+    if outcome.problem:
+        where = ""
+        if outcome.unwritten and args.out is None:
+            where = f"; {kept_elsewhere(outcome.forest, args.checkpoint)}"
+        raise Problem(outcome.problem + where)
+    return 130 if outcome.interrupted else 0

@@ -1,0 +1,38 @@
+"""What sets ExtraTrees, Random Patches and the paper's histograms apart from the default.
+
+A board loads this file for `kind="extra-trees"` or `"random-patches"`, or `splitter="mab-paper"`.
+"""
+
+from array import array
+
+from edgeforest.bounds import code_of
+
+if 0:  # for type checkers: a board compiles nothing of it
+    from edgeforest.budget import Rng
+    from edgeforest.host.types import *
+
+
+def draw_patch(task: "Any", rng: "Rng") -> "None":
+    """Draw the rows and features that all trees of random patches share."""
+    n, m = task.data.n, task.data.m
+    patch = array("I", range(n))
+    rng.shuffle(patch, n)
+    task.data.patch = patch[: max(1, int(task.alpha_n * n + 0.5))]
+    rng.shuffle(task.features, m)
+    task.features = array("H", sorted(task.features[: max(1, int(task.alpha_f * m + 0.5))]))
+
+
+def placed(task: "Any", f: "int", first: "int", last: "int", rng: "Rng") -> "list[int]":
+    """The highest codes of the bins of a feature whose codes in a node are from first to last."""
+    data, bins = task.data, task.n_bins
+    bounds = data.bounds[f]
+    low = bounds[max(0, first - 1)]
+    span = bounds[last] - low
+    if task.kind == "extra-trees":  # uniform between the smallest and the largest
+        spots = sorted([low + span * rng.unit() for _ in range(1, bins)])
+    else:  # equally spaced
+        spots = [low + span * i / bins for i in range(1, bins)]
+    if data.raw:
+        return [int(x) for x in spots]
+    # One that falls among the largest values is put below them, where it parts the node.
+    return [min(last - 1, max(first, code_of(x, bounds))) for x in spots]
