@@ -25,7 +25,7 @@ from sklearn.tree import (
 )
 
 from edgeforest import Forest, explain, load, merge
-from edgeforest.core_pure import HUGE, LEAF, MISSING_LEFT
+from edgeforest.forest import HUGE, LEAF, MISSING_LEFT
 from edgeforest.export.sklearn_import import from_sklearn, round_down
 from edgeforest.forests.merging import SUM
 

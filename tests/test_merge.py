@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from runtimes import CORE, needs_micropython, output, run_micropython
 
 from edgeforest import engine, load, train
-from edgeforest.core_pure import EQUAL, LEAF, LEVELS, MISSING_LEFT, Forest, Spent
+from edgeforest.forest import EQUAL, LEAF, LEVELS, MISSING_LEFT, Forest, Spent
 from edgeforest.forests.merging import SUM, keep, merge
 
 on_every_engine = pytest.mark.usefixtures("engine")
