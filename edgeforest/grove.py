@@ -678,7 +678,7 @@ class Grove:
         return in_order(self.plan, self.seen, self.values, self.labels)
 
 
-# ---- Between a grove and a forest --------------------------------------------------------------
+# ---- Between a grove and a forest -------------------------------------------------------------
 
 
 def for_forest(nodes: "list[Any]", width: "int", scale: "int") -> "GrowingTree":

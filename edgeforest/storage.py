@@ -301,7 +301,7 @@ def _is_amount(v: "Any") -> "bool":
     return type(v) in (int, float) and 0 <= v < 1e30
 
 
-# ---- Training that can be resumed --------------------------------------------------------------------
+# ---- Training that can be resumed -------------------------------------------------------------
 
 
 def train(

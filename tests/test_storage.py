@@ -925,7 +925,10 @@ def test_it_imports_only_what_a_board_has() -> None:
             found.add(node.module or "")
     ours = {
         f"edgeforest.{name}"
-        for name in ("budget", "core_pure", "forest", "loading", "reader", "writer")
+        for name in (
+            *("budget", "core_pure", "drawing", "forest"),
+            *("loading", "reader", "writer"),
+        )
     }
     ours |= {"edgeforest", "edgeforest.engines", "edgeforest.host.types"}
     assert found == {"array", "json", "os", "struct", *ours}
