@@ -138,15 +138,6 @@ class _Split(NamedTuple):
     left: int
     right: int
 
-    def continues(self, other: _Leaf | _Split) -> TypeGuard[_Split]:
-        """Whether the other one begins with a question about the same number."""
-        return (
-            isinstance(other, _Split)
-            and not self.categorical
-            and not other.categorical
-            and self.feature == other.feature
-        )
-
 
 class _Subtrees:
     """Every subtree once: equal ones, of any tree, have the same place."""
@@ -189,15 +180,20 @@ class _Subtrees:
         """
         while new.left != new.right:
             one, two = self.subtrees[new.left], self.subtrees[new.right]
-            if new.continues(one) and one.threshold < new.threshold and one.right == new.right:
-                missing_left = new.missing_left and one.missing_left
-                new = one._replace(missing_left=missing_left)
-            elif new.continues(two) and two.threshold > new.threshold and two.left == new.left:
-                missing_left = new.missing_left or two.missing_left
-                new = two._replace(missing_left=missing_left)
+            if new.categorical:
+                return self.place(new)
+            if self.joins(new, one) and one.right == new.right and one.threshold < new.threshold:
+                new = one._replace(missing_left=new.missing_left and one.missing_left)
+            elif self.joins(new, two) and two.left == new.left and two.threshold > new.threshold:
+                new = two._replace(missing_left=new.missing_left or two.missing_left)
             else:
                 return self.place(new)
         return new.right
+
+    @staticmethod
+    def joins(new: _Split, other: _Leaf | _Split) -> TypeGuard[_Split]:
+        """Whether the other one begins with a question about the same feature, a number."""
+        return isinstance(other, _Split) and other.feature == new.feature and not other.categorical
 
     def scaled(self, leaf: Node) -> tuple[int, ...]:
         """The votes of a leaf, at the new scale."""
