@@ -139,6 +139,11 @@ class _Split(NamedTuple):
     right: int
 
 
+def _continues(other: _Leaf | _Split, split: _Split) -> TypeGuard[_Split]:
+    """Whether the other one begins with a split on the same feature, a number."""
+    return isinstance(other, _Split) and other.feature == split.feature and not other.categorical
+
+
 class _Subtrees:
     """Every subtree once: equal ones, of any tree, have the same place."""
 
@@ -182,18 +187,13 @@ class _Subtrees:
             one, two = self.subtrees[new.left], self.subtrees[new.right]
             if new.categorical:
                 return self.place(new)
-            if self.joins(new, one) and one.right == new.right and one.threshold < new.threshold:
+            if _continues(one, new) and one.right == new.right and one.threshold < new.threshold:
                 new = one._replace(missing_left=new.missing_left and one.missing_left)
-            elif self.joins(new, two) and two.left == new.left and two.threshold > new.threshold:
+            elif _continues(two, new) and two.left == new.left and two.threshold > new.threshold:
                 new = two._replace(missing_left=new.missing_left or two.missing_left)
             else:
                 return self.place(new)
         return new.right
-
-    @staticmethod
-    def joins(new: _Split, other: _Leaf | _Split) -> TypeGuard[_Split]:
-        """Whether the other one begins with a question about the same feature, a number."""
-        return isinstance(other, _Split) and other.feature == new.feature and not other.categorical
 
     def scaled(self, leaf: Node) -> tuple[int, ...]:
         """The votes of a leaf, at the new scale."""
