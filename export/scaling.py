@@ -134,8 +134,8 @@ def _refuse_fractions(forest: Forest, rows: RowType) -> None:
         if cut * 2 % 1 and (cut * GRID % 1 or seen.setdefault((t, f, math.floor(cut)), cut) != cut):
             raise ValueError(
                 f"feature {quoted(forest.names[f])} was trained on fractions (it has a threshold of "
-                f"{cut:.7g}), which {rows} cannot hold; give a scale such as 10, or auto, or 1 to "
-                "round its values, or take float32"
+                f"{cut:.7g}), which {rows} cannot hold; use scale=10 or scale=auto, scale=1 to "
+                "round its values, or rows=float32"
             )
 
 

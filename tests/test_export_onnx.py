@@ -34,9 +34,9 @@ from runtimes import (
 
 import edgeforest
 from edgeforest import engine, loading, train
-from edgeforest.forest import EQUAL, FEATURE, LEAF
 from edgeforest.export import onnx_model
 from edgeforest.export.onnx_model import from_onnx, to_onnx
+from edgeforest.forest import EQUAL, FEATURE, LEAF
 
 NAN = float("nan")
 

@@ -277,9 +277,7 @@ def test_scrambled_texts_are_read_alike(figure: Callable[[str], None]) -> None:
         for mutant in scrambled(text, number, int(200 * TIMES)):
             calls: dict[str, Callable[[], Any]] = {
                 "load": lambda mutant=mutant: loading.load(mutant).to_json(),
-                "read": lambda mutant=mutant: read_model(
-                    io.BytesIO(mutant), Forest
-                ).to_json(),
+                "read": lambda mutant=mutant: read_model(io.BytesIO(mutant), Forest).to_json(),
             }
             try:
                 count(tally, "load and read_model", agreed(calls)[0])

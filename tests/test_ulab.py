@@ -1,4 +1,4 @@
-"""The NumPy engine in real MicroPython with ulab: the forests of core_pure, in less time."""
+"""The operations of core_ulab in real MicroPython: the forests of core_pure, in less time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runtimes import CORE, NO_WASM, compile_mpy, find_wasm, needs_mpy_cross, needs_wasm, output, run
+from runtimes import (
+    CORE,
+    NO_WASM,
+    compile_mpy,
+    find_wasm,
+    install,
+    needs_mpy_cross,
+    needs_wasm,
+    output,
+    run,
+)
 
-ENGINE = CORE.with_name("core_numpy.py")
+SOURCE = CORE.with_name("core_ulab.py")
 
 # Sensor readings by column, three classes; as bytes, or as numbers with gaps.
 DATA = """
-import {engine} as engine
-from {core} import Rng
+from edgeforest.budget import Rng
+from edgeforest.core_pure import Training
+from edgeforest.{module} import ENGINE
 
 def readings(n, gaps=False, m=6):
     rng = Rng(1)
@@ -25,7 +36,7 @@ def readings(n, gaps=False, m=6):
     return X, y
 
 def grow(X, y, **options):
-    training = engine.Training(X, y, by_column=True, seed=3, **options)
+    training = Training(X, y, by_column=True, seed=3, engine=ENGINE, **options)
     for _ in training:
         pass
     return training.forest()
@@ -65,27 +76,26 @@ options = {}
 
 
 def run_ulab(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a script in MicroPython with ulab, which is given the core and this engine."""
+    """Run a script in MicroPython with ulab, which is given the files for boards."""
     command = find_wasm()
     if command is None:
         pytest.fail(NO_WASM)
     path = folder / "script.py"
-    script = script.replace("{engine}", "core_numpy").replace("{core}", "core_pure")
-    path.write_text(script, encoding="utf-8")
-    files = [f"--file={source}:/{source.name}" for source in (CORE, ENGINE)]
+    path.write_text(script.replace("{module}", "core_ulab"), encoding="utf-8")
+    sources = sorted((install(folder / "board", compiled=False) / "edgeforest").iterdir())
+    files = [f"--file={source}:/edgeforest/{source.name}" for source in sources]
     return run([*command, "--ulab", *files, str(path)], folder)
 
 
 def on_cpython(script: str) -> str:
     """The model that a script leaves in `model`, by core_pure in this Python."""
     names: dict = {}
-    script = script.replace("{engine}", "edgeforest.core_pure")
-    exec(script.replace("{core}", "edgeforest.core_pure"), names)
+    exec(script.replace("{module}", "core_pure"), names)
     return names["model"]
 
 
 def on_ulab(script: str, folder: Path) -> str:
-    """The same by the NumPy engine in MicroPython."""
+    """The same by core_ulab in MicroPython."""
     return output(run_ulab(script + "print(model)\n", folder)).strip()
 
 
@@ -99,11 +109,14 @@ def test_ulab_grows_the_forest_of_core_pure(case: str, tmp_path: Path) -> None:
 @needs_wasm
 def test_ulab_is_there_and_takes_over(tmp_path: Path) -> None:
     script = """
-import core_numpy
 import ulab
-print(core_numpy.np is ulab.numpy, core_numpy.Training is core_numpy.UlabTraining)
+from edgeforest import core_ulab
+X, y = readings(100)
+training = Training(X, y, by_column=True, engine=ENGINE)
+training.trees.draw(training.stream(0))
+print(core_ulab.np is ulab.numpy, type(training.trees.nodes) is core_ulab.UlabNodes)
 """
-    assert output(run_ulab(script, tmp_path)) == "True True\n"
+    assert output(run_ulab(DATA + script, tmp_path)) == "True True\n"
 
 
 @needs_wasm
@@ -122,14 +135,13 @@ model = grow(X, y, n_trees=1, max_depth=2, max_samples=2000).to_json()
 def test_ulab_saves_time(tmp_path: Path, figure: Callable[[str], None]) -> None:
     script = """
 import time
-import core_numpy
-import core_pure
+from edgeforest import core_pure, core_ulab
 X, y = readings(12000)
 for options in ({"splitter": "mab"}, {"splitter": "exact"}):
     took = []
     models = []
-    for module in (core_pure, core_numpy):
-        engine = module
+    for module in (core_pure, core_ulab):
+        ENGINE = module.ENGINE
         start = time.time()
         models.append(grow(X, y, n_trees=3, max_depth=5, **options).to_json())
         took.append(time.time() - start)
@@ -145,8 +157,8 @@ for options in ({"splitter": "mab"}, {"splitter": "exact"}):
 
 
 @needs_mpy_cross
-def test_the_engine_compiles_for_boards(tmp_path: Path, figure: Callable[[str], None]) -> None:
-    path = tmp_path / "core_numpy.mpy"
-    compile_mpy(ENGINE, path, "-O3", "-march=armv7emsp")
-    figure(f"core_numpy.mpy {path.stat().st_size:,} bytes")
+def test_the_operations_compile_for_boards(tmp_path: Path, figure: Callable[[str], None]) -> None:
+    path = tmp_path / "core_ulab.mpy"
+    compile_mpy(SOURCE, path, "-O3", "-march=armv7emsp")
+    figure(f"core_ulab.mpy {path.stat().st_size:,} bytes")
     assert path.read_bytes()[:2] == b"M\x06"

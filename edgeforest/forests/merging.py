@@ -408,7 +408,9 @@ def _read_weights(parts: list[_Part], weights: Iterable[float] | None) -> None:
         return
     values = [between("a weight", v, 0.0, HUGE) for v in _list(weights, "weights")]
     if len(values) != len(parts):
-        raise ValueError(f"give a weight for each of {len(parts)} forests, got {len(values)}")
+        raise ValueError(
+            f"weights must have one for each of {len(parts)} forests, got {len(values)}"
+        )
     if not any(values):
         raise ValueError("weights must not all be 0; leave them out to count every tree the same")
     for part, value in zip(parts, values, strict=True):

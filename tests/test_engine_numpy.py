@@ -7,18 +7,24 @@ from array import array
 import numpy as np
 import pytest
 
-from edgeforest import core_numpy, core_pure
-from edgeforest.bounds import make_bounds
+from edgeforest import budget, core_pure
+from edgeforest.bounds import encode, make_bounds
 from edgeforest.budget import Rng
-from edgeforest.forest import HUGE
+from edgeforest.core_pure import Training
+from edgeforest.criteria import node_word
+from edgeforest.engines import numpy_criteria, numpy_nodes, numpy_reader
+from edgeforest.engines.numpy_nodes import NumpyNodes
+from edgeforest.forest import HUGE, MASK
+from edgeforest.nodes import Nodes
 
 NAN = float("nan")
 INF = float("inf")
+PURE, NUMPY = core_pure.ENGINE, numpy_nodes.ENGINE
 TINY = 1.401298464324817e-45  # the smallest float32 above zero
 
 
 def grow(engine, X, y, **options):
-    training = engine.Training(X, y, **{"n_trees": 3, "seed": 5, **options})
+    training = Training(X, y, engine=engine, **{"n_trees": 3, "seed": 5, **options})
     for _ in training:
         pass
     return training.forest()
@@ -26,7 +32,7 @@ def grow(engine, X, y, **options):
 
 def both(X, y, **options):
     """The same forest by both engines, as (pure, numpy)."""
-    forests = [grow(engine, X, y, **options) for engine in (core_pure, core_numpy)]
+    forests = [grow(engine, X, y, **options) for engine in (PURE, NUMPY)]
     assert forests[0].to_json() == forests[1].to_json()
     return forests
 
@@ -48,7 +54,7 @@ def test_fill_jumps_to_where_rng_fill_walks(n, count):
     one, many = Rng(3, count), Rng(3, count)
     walked, jumped = [0] * count, np.zeros(count, np.intp)
     one.fill(walked, n)
-    core_numpy.fill(many, jumped, n)
+    numpy_reader.fill(many, jumped, n)
     assert walked == jumped.tolist()
     assert (one.z, one.w) == (many.z, many.w)
 
@@ -60,7 +66,7 @@ def test_shuffle_jumps_to_where_rng_shuffle_walks(size, count):
     one, many = Rng(9, size), Rng(9, size)
     walked, jumped = list(range(size)), list(range(size))
     one.shuffle(walked, count)
-    core_numpy.shuffle(many, jumped, 0, min(count, size - 1))
+    numpy_reader.shuffle(many, jumped, 0, min(count, size - 1))
     assert walked == jumped
     assert (one.z, one.w) == (many.z, many.w)
 
@@ -68,12 +74,12 @@ def test_shuffle_jumps_to_where_rng_shuffle_walks(size, count):
 def test_shuffle_passes_over_what_rng_refuses(monkeypatch):
     # With a smaller range of values many are refused, which a real one makes rare.
     size = 3000
-    for module in (core_pure, core_numpy):
+    for module in (budget, numpy_reader):
         monkeypatch.setattr(module, "MASK", 2**30 - 1 - 2**29)
     one, many = Rng(4), Rng(4)
     walked, jumped = list(range(size)), list(range(size))
     one.shuffle(walked, size)
-    core_numpy.shuffle(many, jumped, 0, size - 1)
+    numpy_reader.shuffle(many, jumped, 0, size - 1)
     assert walked == jumped
     assert (one.z, one.w) == (many.z, many.w)
 
@@ -104,7 +110,7 @@ def float32(values):
 @pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
 def test_bounds_are_those_of_core_pure(values):
     pure = make_bounds(array("f", values))
-    ours = core_numpy.make_bounds(float32(values))
+    ours = numpy_reader.make_bounds(float32(values))
     assert ours.dtype == np.float32
     assert ours.tolist() == pure.tolist()
 
@@ -118,9 +124,9 @@ def test_codes_are_those_of_core_pure(values, grid):
         beside = [np.nextafter(np.float32(bound), np.float32(to)) for to in (-HUGE, HUGE)]
         more += [bound, *[float(v) for v in beside]]
     values = array("f", values + more)
-    pure = core_pure.Loops().encode(values, bounds)
-    count = core_numpy.CELLS + 1 if grid else 0
-    encoder = core_numpy.Encoder(np.array(bounds, np.float32), count)
+    pure = encode(values, bounds)
+    count = numpy_reader.CELLS + 1 if grid else 0
+    encoder = numpy_reader.Encoder(np.array(bounds, np.float32), count)
     assert encoder(np.array(values, np.float32)).tolist() == list(pure)
 
 
@@ -149,14 +155,16 @@ def test_large_integers_are_rounded_by_way_of_float64(dtype):
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 500])
 def test_partition_leaves_rows_where_core_pure_does(n):
     X, y = table(500)
-    training = core_numpy.Training(np.clip(X, 0, 255).astype(np.uint8), y)
+    X = np.clip(X, 0, 255).astype(np.uint8)
+    plain = Nodes(Training(X, y, engine=PURE))
+    nodes = NumpyNodes(Training(X, y, engine=NUMPY))
     for threshold in (0, 60, 100, 140, 255):
-        goes_left = core_pure.goes_left(2, threshold)
         rows = np.random.default_rng(n + threshold).permutation(500)
-        walked = array("I", rows.tolist())
-        column = bytearray(training.codes[:, 2].tobytes())
-        middle = core_pure.Loops().partition(walked, 0, n, column, goes_left)
-        assert training.partition(rows, 0, n, training.columns[2], goes_left) == middle
+        nodes.rows = rows
+        plain.rows = walked = array("I", rows.tolist())
+        word = node_word(2, False, False)
+        middle = plain.partition(0, n, word, threshold)
+        assert nodes.partition(0, n, word, threshold) == middle
         assert rows.tolist() == list(walked)
 
 
@@ -198,16 +206,16 @@ def test_a_memory_map_is_read_where_it_lies(tmp_path):
     np.save(tmp_path / "x.npy", np.clip(X, 0, 255).astype(np.uint8))
     X = np.load(tmp_path / "x.npy", mmap_mode="r")
     both(X, y)
-    assert np.shares_memory(core_numpy.Training(X, y).codes, X)
+    assert np.shares_memory(NumpyNodes(Training(X, y, engine=NUMPY)).codes, X)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_uint8_arrays_are_not_copied(order):
     X, y = table(5000, 20)
     X = np.array(np.clip(X, 0, 255), np.uint8, order=order)
-    training = core_numpy.Training(X, y)
-    assert np.shares_memory(training.flat, X)
-    gathered = training._gather(array("H", [19, 1]), np.array([7, 4999]))
+    nodes = NumpyNodes(Training(X, y, engine=NUMPY))
+    assert np.shares_memory(nodes.flat, X)
+    gathered = nodes._gather(array("H", [19, 1]), np.array([7, 4999]))
     assert gathered.tolist() == X[[7, 4999]][:, [19, 1]].T.tolist()
 
 
@@ -239,7 +247,7 @@ def test_targets_have_the_same_levels(dtype):
 
 
 def test_counts_beyond_the_table_of_logarithms(monkeypatch):
-    monkeypatch.setattr(core_numpy, "LOGS", 8)
+    monkeypatch.setattr(numpy_criteria, "LOGS", 8)
     both(*table(), criterion="entropy")
 
 
@@ -255,13 +263,16 @@ def test_moments_stay_exact_where_float64_ends(splitter):
 def test_whole_numbers_that_outgrow_float64_are_counted_as_integers(monkeypatch):
     X, y = table()
 
-    class Vast(core_numpy.Training):
-        def read_rows(self, rng):
-            super().read_rows(rng)
+    class Vast(NumpyNodes):
+        def __init__(self, task):
+            super().__init__(task)
             self.dtype = np.int64
+            made.append(self)
 
-    monkeypatch.setattr(core_numpy, "Training", Vast)
+    made = []
+    monkeypatch.setattr(numpy_nodes, "NumpyNodes", Vast)
     both(X, y * 1.5, criterion="mse")
+    assert made
 
 
 # ---- Bad input
@@ -294,13 +305,13 @@ BAD_TARGETS = {
 
 def test_a_flat_buffer_of_text_gets_the_sentence_of_core_pure():
     given = array("u", "abcdef"), [0, 1]
-    said = complaint(core_pure, *given, n_features=3)
-    assert complaint(core_numpy, *given, n_features=3) == said
+    said = complaint(PURE, *given, n_features=3)
+    assert complaint(NUMPY, *given, n_features=3) == said
 
 
 def complaint(engine, *given, **options):
     with pytest.raises((TypeError, ValueError)) as caught:
-        engine.Training(*given, **options)
+        Training(*given, engine=engine, **options)
     return type(caught.value), str(caught.value)
 
 
@@ -308,23 +319,21 @@ def complaint(engine, *given, **options):
 @pytest.mark.parametrize("spoil", BAD.values(), ids=BAD)
 def test_bad_input_gets_the_sentence_of_core_pure(spoil):
     given = spoil(*table(100, 4))
-    assert complaint(core_numpy, *given) == complaint(core_pure, *given)
+    assert complaint(NUMPY, *given) == complaint(PURE, *given)
 
 
 @pytest.mark.parametrize("spoil", BAD_TARGETS.values(), ids=BAD_TARGETS)
 def test_bad_targets_get_the_sentence_of_core_pure(spoil):
     X, y = table(100, 4)
     given = X, spoil(y)
-    assert complaint(core_numpy, *given, criterion="mse") == complaint(
-        core_pure, *given, criterion="mse"
-    )
+    assert complaint(NUMPY, *given, criterion="mse") == complaint(PURE, *given, criterion="mse")
 
 
 @pytest.mark.parametrize("weights", [np.zeros(100), -np.ones(100), np.ones((100, 2)), np.ones(9)])
 def test_bad_weights_get_the_sentence_of_core_pure(weights):
     given = table(100, 4)
     options = {"sample_weight": weights}
-    assert complaint(core_numpy, *given, **options) == complaint(core_pure, *given, **options)
+    assert complaint(NUMPY, *given, **options) == complaint(PURE, *given, **options)
 
 
 @pytest.mark.filterwarnings("ignore:Warning. converting a masked element:UserWarning")
@@ -377,17 +386,18 @@ def test_rows_of_every_dtype_are_predicted_alike(dtype):
 def test_rows_larger_than_a_block_keep_their_order():
     X, y = table(50)
     pure, ours = both(X, y)
-    rows = np.tile(X, (core_numpy.BLOCK // 40, 1))
-    assert ours.predict(rows) == pure.predict(X) * (core_numpy.BLOCK // 40)
+    rows = np.tile(X, (numpy_reader.BLOCK // 40, 1))
+    assert ours.predict(rows) == pure.predict(X) * (numpy_reader.BLOCK // 40)
 
 
 def test_cuts_are_thresholds_rounded_down():
     pure, ours = both(*table())
-    assert ours.cut == pure.cut
+    assert ours.round_down() == pure.round_down()
     for forest in (pure, ours):
         forest.threshold[:6] = array("f", [-0.5, 2.0, -HUGE, HUGE, math.pi, NAN])
         forest.prepare()
-    assert ours.cut == pure.cut
+    assert ours.round_down() == pure.round_down()
+    assert ours.cut[:5].tolist() == [-1, 2, -MASK, MASK, 3]
     assert ours.threshold[:5] == pure.threshold[:5]
 
 
