@@ -9,6 +9,7 @@ from edgeforest.core_pure import Training
 from edgeforest.engines import load, train_steps
 from edgeforest.forest import Forest, Spent
 from edgeforest.host.frames import is_frame
+from edgeforest.host.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from edgeforest.engines import Name, Options
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 engine = engines  # its name in programs: `engine.name`, `engine.present()`
 
-__version__ = "0.1.0"
 __all__ = [
     "Budget",
     "Explanation",

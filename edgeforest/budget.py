@@ -8,11 +8,10 @@
 This file runs unchanged on CPython and MicroPython.
 """
 
-import gc
 import time
 
 from edgeforest.checks import between
-from edgeforest.forest import BOARD, MASK, Spent
+from edgeforest.forest import MASK, Spent, collect
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
@@ -107,10 +106,9 @@ def tidy(often: "bool" = False) -> "None":
     That takes longer than most of what is done in between: where it is asked for `often`, one call
     in eight does it.
     """
-    if BOARD:
-        _untidy[0] = (_untidy[0] + 1) & 7
-        if not often or not _untidy[0]:
-            gc.collect()
+    _untidy[0] = (_untidy[0] + 1) & 7
+    if not often or not _untidy[0]:
+        collect()
 
 
 class Budget:

@@ -1,21 +1,19 @@
-"""Keep readings of sensors in memory that is set aside once: the latest, or a fair sample of all.
+"""Keep sensor readings in memory that is reserved once: the latest, or a uniform sample of all.
 
-    RingBuffer  the latest rows; the oldest falls out
+    RingBuffer  the latest rows; the oldest is dropped
     Reservoir   a uniform sample of every row that ever came
 
-This file runs unchanged on CPython and MicroPython; on a board it lies beside `core_pure`. `push`
-allocates nothing, so that an interrupt may call it: give it a list, a tuple or an array of whole
-numbers. (Reading a float out of an array makes a new float on most boards; a list of floats that
-are there already is fine.)
+This file runs unchanged on CPython and MicroPython. `push` allocates nothing, so that an interrupt
+may call it: give it a list, a tuple or an array of whole numbers. (Reading a float from an array
+makes a new float on most boards; a list of existing floats is fine.)
 
-Who may do what at the same time:
+What may happen at the same time:
 
 - On CPython any number of threads may push and read. One lock is held while a row is written and
-  while rows are copied out.
-- On a board a lock would be wrong: an interrupt that waits for the program it interrupted waits
-  for ever. There is none; instead one interrupt, or one other core, may push while the program
-  takes a `snapshot`: a count goes up before a row is written, another after it, and a copy during
-  which a row was written is made again.
+  while rows are copied.
+- On a board there is no lock (see `lock`). Instead, one interrupt or one other core may push while
+  the program takes a `snapshot`: one count goes up before a row is written, another after it. If a
+  row was written during a copy, the copy is made again.
 
 >>> recent = RingBuffer(3, 2)
 >>> for i in range(5):
@@ -30,23 +28,15 @@ Who may do what at the same time:
 from array import array
 
 from edgeforest.budget import Rng
+from edgeforest.lock import Lock
 
-try:
-    from threading import Lock
-except ImportError:  # a board: see above
-
-    class Lock:
-        def __enter__(self):
-            pass
-
-        def __exit__(self, kind, error, trace):
-            pass
-
+if 0:  # for type checkers: a board compiles nothing of it
+    from edgeforest.host.types import *
 
 MOST = 0x3FFFFFFF  # 2^30 - 1, the largest int that costs a 32-bit board no memory
 NAN = float("nan")
-# Bytes, smallest and largest value by typecode. Not "l" and "L": they differ between machines.
-CODES = {
+# Bytes, smallest and largest value by typecode. Not "l" and "L": their sizes differ by machine.
+CODES: "dict[str, tuple[int, int | None, int | None]]" = {
     "b": (1, -128, 127),
     "B": (1, 0, 255),
     "h": (2, -32768, 32767),
@@ -58,8 +48,13 @@ CODES = {
 }
 
 
-def buffer_bytes(capacity, n_features, typecode="f", labels="h"):
-    """The bytes that a buffer of this size keeps its rows in. A list of labels counts 8 a row.
+def buffer_bytes(
+    capacity: "int",
+    n_features: "int",
+    typecode: "Typecode" = "f",
+    labels: "Typecode | list[Any]" = "h",
+) -> "int":
+    """The bytes that the rows of a buffer of this size take. A list of labels counts 8 a row.
 
     >>> buffer_bytes(1000, 6, "h")
     14000
@@ -68,31 +63,41 @@ def buffer_bytes(capacity, n_features, typecode="f", labels="h"):
     return capacity * (n_features * _code(typecode)[0] + label)
 
 
-def _code(typecode):
+def _code(typecode: "str") -> "tuple[int, int | None, int | None]":
+    """Bytes, smallest and largest value of a typecode."""
     if typecode not in CODES:
         raise ValueError(f"typecode must be one of b B h H i I f d, got {typecode!r}")
     return CODES[typecode]
 
 
-def _whole(name, value):
+def _whole(name: "str", value: "Any") -> "int":
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
         raise ValueError(f"{name} must be a whole number from 1 to {MOST}, got {value!r}")
     return value
 
 
-def _store(typecode, n):
-    # Bytes are codes already: training uses a bytearray where it is.
+def _store(typecode: "str", n: "int") -> "Any":
+    # Bytes are codes already: training uses a bytearray without copying it.
     return bytearray(n) if typecode == "B" else array(typecode, bytes(_code(typecode)[0] * n))
 
 
 class _Buffer:
     """What both kinds share: columns of equal length, and how many rows are in them."""
 
-    def __init__(self, capacity, n_features, typecode="f", labels="h"):
+    _push: "Callable[[Values, Label], None]"  # how each kind stores a row
+
+    def __init__(
+        self,
+        capacity: "int",
+        n_features: "int",
+        typecode: "Typecode" = "f",
+        labels: "Typecode | list[Any]" = "h",
+    ) -> "None":
         self.capacity = _whole("capacity", capacity)
         self.n_features = _whole("n_features", n_features)
         self.typecode = typecode
         self._low, self._high = _code(typecode)[1:]
+        self._labels: "Any"
         self._label_low = self._label_high = None
         if isinstance(labels, str):
             self._label_low, self._label_high = _code(labels)[1:]
@@ -107,23 +112,24 @@ class _Buffer:
         self.bytes = buffer_bytes(capacity, n_features, typecode, labels)
         self._columns = [_store(typecode, capacity) for f in range(n_features)]
         self._lock = Lock()
-        self._begun = self._done = 0  # rows of which the writing was begun, and done
+        self._begun = self._done = 0  # rows whose writing has begun, and is done
         self._reset()
 
-    def _reset(self):
+    def _reset(self) -> "None":
         self._size = self._next = 0
 
-    def __len__(self):
+    def __len__(self) -> "int":
         return self._size
 
     @property
-    def full(self):
-        """Whether another row would push one out."""
+    def full(self) -> "bool":
+        """Whether another row would replace one."""
         return self._size == self.capacity
 
-    def _write(self, at, row, label):
-        """Write one row. If a value does not fit, what stands at this place is no row any more."""
-        low, high, columns = self._low, self._high, self._columns
+    def _write(self, at: "int", row: "Any", label: "Any") -> "None":
+        """Write one row. If a value does not fit, this place no longer holds a valid row."""
+        low: "Any" = self._low
+        high, columns = self._high, self._columns
         n = self.n_features
         f = 0
         try:
@@ -147,8 +153,8 @@ class _Buffer:
                 f"value {f} of the row does not fit typecode {self.typecode!r}, got {row[f]!r}"
             ) from None
 
-    def push(self, row, label):
-        """Take a row and its label."""
+    def push(self, row: "Values", label: "Label") -> "None":
+        """Store a row and its label."""
         if len(row) != self.n_features:
             raise ValueError(f"a row must have {self.n_features} values, got {len(row)}")
         with self._lock:
@@ -158,47 +164,48 @@ class _Buffer:
             finally:
                 self._done = self._begun
 
-    def _place(self, i):
+    def _place(self, i: "int") -> "int":
         """Where row i is stored."""
         size = self._size
         if not -size <= i < size:
             raise IndexError(f"there is no row {i}, the buffer holds {size}")
         return (self._first() + (i if i >= 0 else i + size)) % self.capacity
 
-    def _first(self):
+    def _first(self) -> "int":
         return 0
 
-    def row(self, i):
+    def row(self, i: "int") -> "list[Any]":
         """The values of row i, in a new list."""
         with self._lock:
             at = self._place(i)
             return [column[at] for column in self._columns]
 
-    def label(self, i):
+    def label(self, i: "int") -> "Any":
         """The label of row i."""
         with self._lock:
             return self._labels[self._place(i)]
 
-    def columns(self):
+    def columns(self) -> "list[array[Any] | bytearray]":
         """The features for `train(buffer.columns(), buffer.labels(), by_column=True)`.
 
-        Of a full buffer these are the arrays that it keeps, in the order in which they are
-        stored: no second copy is needed to train on a board, but nothing may be pushed until the
-        training has read them. Where something is pushed meanwhile, use `snapshot`.
+        A full buffer gives its own arrays, in the order in which they are stored: training on a
+        board needs no second copy, but nothing may be pushed until the training has read them. If
+        rows are pushed meanwhile, use `snapshot`.
         """
         return [self._filled(column) for column in self._columns]
 
-    def labels(self):
+    def labels(self) -> "MutableSequence[Any]":
         """The labels, in the order of `columns`."""
-        return self._filled(self._labels)
+        found: "MutableSequence[Any]" = self._filled(self._labels)
+        return found
 
-    def _filled(self, values):
+    def _filled(self, values: "Any") -> "Any":
         if self._size == self.capacity:
             return values
         return self._in_order(values, self._first(), self._size)
 
-    def snapshot(self):
-        """A copy of all rows: a list of columns, and the labels. Others may go on pushing."""
+    def snapshot(self) -> "tuple[list[array[Any] | bytearray], MutableSequence[Any]]":
+        """A copy of all rows: a list of columns, and the labels. Rows may be pushed meanwhile."""
         columns = [values[:] for values in self._columns]
         labels = self._labels[:]
         while True:
@@ -216,14 +223,14 @@ class _Buffer:
             labels = self._in_order(labels, first, size)
         return columns, labels
 
-    def _in_order(self, values, first, size):
+    def _in_order(self, values: "Any", first: "int", size: "int") -> "Any":
         beyond = first + size - self.capacity
         if beyond <= 0:
             return values[first : first + size]
         return values[first:] + values[:beyond]
 
-    def clear(self):
-        """Forget all rows and start the counts again."""
+    def clear(self) -> "None":
+        """Forget all rows and set the counts to zero."""
         with self._lock:
             self._begun = (self._begun + 1) & MOST
             self._reset()
@@ -233,11 +240,11 @@ class _Buffer:
 class RingBuffer(_Buffer):
     """The latest `capacity` rows of `n_features` numbers each, with their labels.
 
-    `typecode` says how numbers are kept: "f" floats (None is kept as NaN, missing), "h" whole
-    numbers of 16 bits, "B" of 8 bits, which train on a board where they are. `labels` is another
+    `typecode` says how numbers are kept: "f" as floats (None becomes NaN, missing), "h" as whole
+    numbers of 16 bits, "B" of 8 bits, which a board trains on without a copy. `labels` is another
     typecode, or a list of `capacity` places for labels that are text.
 
-    Row 0 is the oldest. `dropped` counts the rows that fell out, up to 2^30 - 1.
+    Row 0 is the oldest. `dropped` counts the rows that were replaced, up to 2^30 - 1.
 
     >>> window = RingBuffer(2, 1, "B", labels=[None, None])
     >>> window.push([7], "shut")
@@ -249,13 +256,13 @@ class RingBuffer(_Buffer):
     ValueError: value 0 of the row does not fit typecode 'B', got 300
     """
 
-    def _reset(self):
+    def _reset(self) -> "None":
         self._size = self._next = self.dropped = 0
 
-    def _first(self):
+    def _first(self) -> "int":
         return (self._next - self._size) % self.capacity
 
-    def _push(self, row, label):
+    def _push(self, row: "Values", label: "Label") -> "None":
         at = self._next
         if self._size == self.capacity:  # the oldest is out before its place is written
             self._size -= 1
@@ -267,10 +274,10 @@ class RingBuffer(_Buffer):
 
 
 class Reservoir(_Buffer):
-    """A sample of `capacity` rows, in which each row that came is as likely as any other.
+    """A sample of `capacity` rows; every row that came is equally likely to be in it.
 
-    `seen` counts the rows that came. It stays at 2^30 - 1, a year of thirty rows a second; from
-    then on later rows are as likely as if it were still that. The same seed keeps the same rows
+    `seen` counts the rows that came. It stops at 2^30 - 1, a year of thirty rows a second; from
+    then on each new row is as likely to be kept as at that count. The same seed keeps the same rows
     on every machine.
 
     >>> sample = Reservoir(3, 1, "h", seed=1)
@@ -280,15 +287,22 @@ class Reservoir(_Buffer):
     (3, 1000, True)
     """
 
-    def __init__(self, capacity, n_features, typecode="f", seed=0, labels="h"):
+    def __init__(
+        self,
+        capacity: "int",
+        n_features: "int",
+        typecode: "Typecode" = "f",
+        seed: "int" = 0,
+        labels: "Typecode | list[Any]" = "h",
+    ) -> "None":
         self._seed = seed
         _Buffer.__init__(self, capacity, n_features, typecode, labels)
 
-    def _reset(self):
+    def _reset(self) -> "None":
         self._size = self.seen = 0
         self._rng = Rng(self._seed)
 
-    def _push(self, row, label):
+    def _push(self, row: "Values", label: "Label") -> "None":
         seen = self.seen + 1 if self.seen < MOST else MOST
         if self._size < self.capacity:
             self._write(self._size, row, label)
@@ -299,8 +313,8 @@ class Reservoir(_Buffer):
                 self._replace(at, row, label)
         self.seen = seen
 
-    def _replace(self, at, row, label):
-        """Write a row over another. If a value does not fit, the last row takes that place."""
+    def _replace(self, at: "int", row: "Values", label: "Label") -> "None":
+        """Write a row over another. If a value does not fit, the last row moves to that place."""
         last = self._size - 1
         try:
             self._write(at, row, label)

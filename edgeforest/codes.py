@@ -116,6 +116,7 @@ def check_in_time(budget: "Budget") -> "None":
 class Data:
     """What there is to learn from: features as codes, labels as whole numbers."""
 
+    column: "Callable[[int], Any]"  # the values of a feature, as they were given
     columns: "Any"  # codes by feature, as the engine reads them
     bounds: "list[Any]"  # of the codes, by feature: the threshold of code c is bounds[c]
 

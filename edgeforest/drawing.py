@@ -1,15 +1,20 @@
-"""A fair choice of rows: which of many to read, drawn at random from all of them."""
+"""Draw which rows to read: a random sample of all of them.
+
+This file runs unchanged on CPython and MicroPython.
+"""
 
 from array import array
 
 if 0:  # for type checkers: a board compiles nothing of it
+    from edgeforest.budget import Rng
     from edgeforest.host.types import *
 
 
-def draw(rng, count, n):
+def draw(rng: "Rng", count: "int", n: "int") -> "Sequence[int]":
     """Numbers of `count` of n rows, drawn at random, none twice, in ascending order.
 
-    One of each of `count` stretches of the same length: no time of a log is missed.
+    The rows are divided into `count` parts of the same length and one is drawn from each: no time
+    of a log is left out.
 
     >>> from edgeforest.budget import Rng
     >>> list(draw(Rng(1), 3, 1000))

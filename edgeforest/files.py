@@ -1,15 +1,15 @@
-"""Write files so that, whatever happens, there is the old one or the new one, and it is whole.
+"""Write files so that, whatever happens, the old or the new one is there, and it is whole.
 
     replacing   a stream whose content becomes the file when all of it is written
     write       the same for pieces of text or bytes
-    rename      give a file a name that may be another's
+    rename      give a file a name that another file may have
 
-Every file that the package writes is written here. The content goes to a file beside the one that it
-will replace, is flushed, and renamed. Any error, Ctrl-C included, removes what was begun.
+Everything in the package writes its files here. The content goes to a new file beside the one that it
+will replace, is flushed, and renamed. Any error, Ctrl-C included, removes the unfinished file.
 
-On a computer `disk` does that, and says how. On a board the file beside it is called `.part`. FAT does
-not rename over a file: the old one is removed first, and `storage.read` finds the new one if the power
-fails just then. This file runs unchanged on CPython and MicroPython.
+On a computer `host/disk.py` does the work. On a board the new file ends in `.part`. FAT cannot rename
+over an existing file: there the old file is removed first, and `storage.read` finds the new one if the
+power fails in between. This file runs unchanged on CPython and MicroPython.
 
 >>> import os
 >>> write("notes.txt", ["one ", b"two"])
@@ -27,20 +27,25 @@ import os
 
 try:
     from edgeforest.host import disk
-except ImportError:  # a board, which has no need of it
-    disk = None
+except ImportError:  # a board, which does not need it
+    disk = None  # type: ignore[assignment]
+
+if 0:  # for type checkers: a board compiles nothing of it
+    from edgeforest.host.types import *
 
 
-def replacing(path, mode=None):
-    """A binary stream to write to, in a `with`; at its end the file becomes what was written.
+def replacing(
+    path: "AnyPath | bytes", mode: "int | None" = None
+) -> "AbstractContextManager[BinaryIO]":
+    """A binary stream for a `with`; at its end the file becomes what was written.
 
-    `mode` has the permissions of the file; by default they are those of the old one, or of any new
+    `mode` sets the permissions of the file; by default they are those of the old file, or of any new
     file. A board has no permissions.
     """
     return _OnABoard(str(path)) if disk is None else disk.replacing(path, mode)
 
 
-def write(path, pieces, end=b""):
+def write(path: "AnyPath | bytes", pieces: "Iterable[Any]", end: "bytes" = b"") -> "None":
     """Write pieces of text or bytes to a file; the old one stays until the new one is complete."""
     with replacing(path) as stream:
         for piece in pieces:
@@ -48,27 +53,29 @@ def write(path, pieces, end=b""):
         stream.write(end)
 
 
-def rename(old, new):
-    """Give a file a name, which may be another's."""
+def rename(old: "str", new: "str") -> "None":
+    """Give a file a name that another file may have."""
     if disk is not None:
         disk.rename(old, new)
         return
     try:
         os.rename(old, new)
-    except OSError:  # FAT does not rename over a file
+    except OSError:  # FAT cannot rename over an existing file
         os.remove(new)  # if the power fails here, `storage.read` finds the other one
         os.rename(old, new)
 
 
 class _OnABoard:
-    def __init__(self, path):
+    """The stream of `replacing` on a board."""
+
+    def __init__(self, path: "str") -> "None":
         self._path = path
 
-    def __enter__(self):
+    def __enter__(self) -> "BinaryIO":
         self._stream = open(self._path + ".part", "wb")
         return self._stream
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: "Any", error: "Any", trace: "Any") -> "None":
         part = self._path + ".part"
         stream = self._stream
         done = False

@@ -12,7 +12,6 @@ and to `criteria.node_word`, which makes one; everybody else asks `split`.
 
 import gc
 import math
-import struct
 from array import array
 
 if 0:  # for type checkers: a board compiles nothing of it
@@ -36,6 +35,8 @@ CRITERIA = ("gini", "entropy", "mse")
 SPLITTERS = ("mab", "mab-paper", "exact")
 
 BOARD = hasattr(gc, "mem_free")  # a small heap: memory is short, and time less so
+# Collect garbage where memory is short, so that what lives on stays close together.
+collect: "Any" = gc.collect if BOARD else int
 PIECE = 12 if BOARD else 12288  # values that are coded at once: multiples of 3, base64 joins them
 
 
@@ -133,18 +134,18 @@ class Forest:
             None if kinds is None else {v: c + 1 for c, v in enumerate(kinds)}
             for kinds in self.categories
         ]
-        self.all_numbers = all([p is None for p in self.places])
+        self.all_numbers = self.categories == [None] * self.n_features
         self.cut = self.packed = None
         if BOARD:  # where predicting must not allocate
             self.round_down()
 
     def round_down(self) -> "array[int]":
         """Thresholds rounded down: the same for a row of whole numbers, and no float to allocate."""
-        code = "h"
+        code, size = "h", 2
         for t in self.threshold:
             if not -32768 <= t < 32768:
-                code = "i"
-        self.cut = cut = array(code, bytes(struct.calcsize(code) * len(self.threshold)))
+                code, size = "i", 4
+        self.cut = cut = array(code, bytes(size * len(self.threshold)))
         for i, t in enumerate(self.threshold):
             cut[i] = math.floor(max(-MASK, min(MASK, t)))
         return cut

@@ -1,54 +1,121 @@
 """Trees that learn row by row: what an `OnlineForest` is made of, in plain Python.
 
-    Plan      the numbers that a grove is made of
+    Plan      the sizes and options of a grove; shares out its memory
     Grove     all trees, the races of their leaves, and the window of the latest rows
     Sapling   one tree while it grows
+    LeafRace  the race at one leaf
+    for_forest, for_grove   trees on their way into a forest and back
 
-The native engine has the same in C. This file runs unchanged on CPython and MicroPython.
+The native engine has the same grove in C. This file runs unchanged on CPython and MicroPython.
 """
 
 import math
 from array import array
 
-from edgeforest.budget import Rng
 from edgeforest.bounds import code_of
-from edgeforest.codes import vote_shares
-from edgeforest.core_pure import criterion_of, TOLERANCE, TOLERANCE_IMPURITY, Z
-from edgeforest.criteria import Contender, best_arm, measure, minus, total_of
-from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT
+from edgeforest.budget import Rng
+from edgeforest.codes import part_of, vote_shares
+from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, GrowingTree, Z, criterion_of
+from edgeforest.criteria import Contender, best_arm, measure, minus, node_word, total_of
+from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, LEVELS, MISSING_LEFT
+
+if 0:  # for type checkers: a board compiles nothing of it
+    from edgeforest.forest import Forest
+    from edgeforest.host.types import *
 
 # Measured choices: benchmarks/online.py.
 START = 16  # rows that a leaf waits for before it races
-STEP = 8  # a race is looked at after so many rows, and after a quarter more each time
+STEP = 8  # a race is first judged after this many rows, then after a quarter more each time
 PATIENCE = 20  # rows after which a split that gains is better than waiting for the best one
-SURE = 1.0  # a split must gain more than so many standard errors
+SURE = 1.0  # a split must gain more than this many standard errors
 PRIOR = 1  # rows that the parent's votes count as in a new leaf
 EVERY = 200  # rows between two contests of the tree that does not vote with the worst that does
-CLEARLY = 4  # squared standard errors by which a tree has to be better to take another's place
-MANY = 4096  # rows after which a race that found nothing begins anew, with other features
-FIRST = 64  # rows that a race begins with, at most
-TRIES = 8  # races that are looked at for one to put to sleep
+CLEARLY = 4  # squared standard errors by which a tree must be better to replace another
+MANY = 4096  # rows after which an undecided race starts again, with other features
+FIRST = 64  # rows that a race starts with, at most
+TRIES = 8  # races that are considered when one has to sleep
 
 UNIT = 512  # what one row adds to the votes of a leaf
 LONG = 1021  # rows after which their weights repeat; a prime, so that trees do not fall into step
-MOST = 1 << 28  # misses that are counted
+MOST = 1 << 28  # the largest count of misses
 NONE = 0xFFFF  # no node, no place, no race
 SCALE = 4096  # of the votes of a classification, in the model
-CATEGORIES = 31  # of a feature whose categories are found on the way
+CATEGORIES = 31  # of a feature whose categories become known row by row
 
 
 class Plan:
-    """The numbers that a grove is made of; see OnlineForest for what they mean."""
+    """The sizes and options of a grove.
 
-    # m, width (classes, 0: regression), criterion, n_trees, max_features, n_bins, max_depth, least,
-    # nodes, races, window, fade, extra, rows (share of 1, 0: drawn with repeats), patch, scale, seed,
-    # stream, stride, kinds (categories by feature, 0: number)
+    `options` are those of an OnlineForest; `head` is a forest without trees that has its features
+    and classes. Rows and nodes get their memory first, and races the rest.
+    """
+
+    def __init__(self, options: "dict[str, Any]", head: "Forest", stream: "int") -> "None":
+        kind, some = options["kind"], options["max_features"]
+        self.m = self.patch = m = len(head.names)  # features, and those that trees may use
+        self.width = 0 if head.classes is None else len(head.classes)  # classes; 0: regression
+        self.criterion: "str" = options["criterion"]
+        self.n_trees: "int" = options["n_trees"]
+        self.n_bins: "int" = options["n_bins"]
+        self.max_depth: "int" = options["max_depth"]
+        self.least: "int" = options["min_samples_leaf"]
+        self.extra = kind == "extra-trees"
+        self.rows = 1.0 if self.extra else 0.0  # share of the rows; 0: drawn with repeats
+        if kind == "random-patches":
+            self.rows = options["alpha_n"]
+            self.patch = max(1, int(options["alpha_f"] * m + 0.5))
+        if some is None:
+            self.max_features = min(self.patch, int(math.sqrt(self.patch) + 0.5) + 1)
+        else:
+            self.max_features = part_of("max_features", some, self.patch)
+        self.scale = head.scale
+        self.seed: "int" = options["seed"]
+        self.stream = stream
+        # Categories by feature; 0: number.
+        self.kinds = array(
+            "H", [0 if k is None else max(CATEGORIES, len(k)) for k in head.categories]
+        )
+        self.stride = 1 + max(self.n_bins, max(self.kinds))
+        self.window: "int" = options["window"]
+        self.fade: "int" = options["fade"]
+        self.nodes: "int" = 2 * options["max_leaf_nodes"] - 1
+        self._share_out(options["bytes"])
+
+    def _share_out(self, room: "int") -> "None":
+        """Fit the window, the nodes and the number of races into so many bytes."""
+        # A cell is a word of a list in plain Python; the native engine needs less.
+        race = 8 * self.stride * (self.width or 3) + 4 * self.n_bins + 64
+        race = 64 + self.max_features * race
+        while True:
+            fixed = self._fixed()
+            needed = fixed + race * self.n_trees
+            if needed <= room:
+                break
+            if self.window <= START and self.nodes <= 15:
+                raise ValueError(
+                    f"an online forest of {self.n_trees} trees and {self.m} features needs at least "
+                    f"{needed} bytes, the budget is {room}; use fewer trees or features"
+                )
+            if self.window > START:
+                self.window = max(START, self.window * 3 // 4)
+            if self.nodes > 15:
+                self.nodes = max(15, self.nodes * 3 // 4) | 1
+        self.races: "int" = min(
+            (room - fixed) // race, (self.n_trees + 1) * (self.nodes + 1) // 2, 65534
+        )
+        self.bytes = fixed + race * self.races
+
+    def _fixed(self) -> "int":
+        """The bytes of everything except the races."""
+        node = 23 + 4 * (self.width or 2)
+        tree = self.nodes * node + 4 * self.window + 10 * self.m
+        return (self.n_trees + 1) * tree + self.window * (4 * self.m + 2) + LONG
 
 
 class Sapling:
     """One tree while it grows, and the latest rows by the leaf that they are in."""
 
-    def __init__(self, plan):
+    def __init__(self, plan: "Plan") -> "None":
         n = plan.nodes
         self.feature = array("H", bytes(2 * n))
         self.threshold = array("f", bytes(4 * n))
@@ -56,7 +123,7 @@ class Sapling:
         self.right = array("H", bytes(2 * n))
         self.depth = bytearray(n)
         self.slot = array("H", bytes(2 * n))  # of the leaf's race
-        self.wait = array("H", bytes(2 * n))  # rows until a leaf without one asks for it
+        self.wait = array("H", bytes(2 * n))  # rows until a leaf without a race asks for one
         self.missed = array("I", bytes(4 * n))  # how wrong a leaf was
         self.votes = array("I", bytes(4 * n * (plan.width or 2)))
         # A queue of places in the window for each leaf: the oldest row of all is a queue's first.
@@ -71,7 +138,7 @@ class Sapling:
         self.better = self.worse = 0
         self.shift = 0
 
-    def add(self, depth):
+    def add(self, depth: "int") -> "int":
         """A new leaf; returns its place."""
         node = self.n_nodes
         self.feature[node] = LEAF
@@ -81,11 +148,10 @@ class Sapling:
         self.n_nodes += 1
         return node
 
-    def find(self, values, at):
-        """The leaf of the row that begins at `at`."""
-        feature = self.feature
-        node = 0
-        f = feature[0]
+    def find(self, values: "Sequence[float]", at: "int", node: "int" = 0) -> "int":
+        """The leaf of the row that begins at `at`, below a node."""
+        feature = self.feature  # its bits are decoded here, not by `split_of`: this loop is hot
+        f = feature[node]
         while f != LEAF:
             x = values[at + (f & FEATURE)]
             if x != x or (f & EQUAL and x == 0):
@@ -98,7 +164,7 @@ class Sapling:
             f = feature[node]
         return node
 
-    def put(self, node, place):
+    def put(self, node: "int", place: "int") -> "None":
         """Add a place of the window to the end of a leaf's queue."""
         self.leaf[place] = node
         self.next[place] = NONE
@@ -109,7 +175,7 @@ class Sapling:
             self.next[last] = place
         self.tail[node] = place
 
-    def drop(self, place):
+    def drop(self, place: "int") -> "None":
         """Take the oldest row out of its leaf's queue."""
         node = self.leaf[place]
         if node != NONE:
@@ -117,7 +183,7 @@ class Sapling:
             if self.head[node] == NONE:
                 self.tail[node] = NONE
 
-    def queue(self, node):
+    def queue(self, node: "int") -> "list[int]":
         """The places of the latest rows in a leaf, oldest first."""
         places = []
         place = self.head[node]
@@ -130,19 +196,19 @@ class Sapling:
 class LeafRace:
     """The features that a leaf may be split by, while their histograms fill."""
 
-    def __init__(self, tree, node):
+    def __init__(self, tree: "Sapling", node: "int") -> "None":
         self.tree = tree
         self.node = node
-        self.racing = []
+        self.racing: "list[Contender]" = []
         self.seen = 0  # rows
         self.squares = 0  # of the times that they count
-        self.due = 0  # rows at which to look at it again
+        self.due = 0  # rows after which it is judged again
 
 
 class Grove:
-    """Trees that learn row by row; one more than vote."""
+    """Trees that learn row by row. The last of them, the challenger, does not vote."""
 
-    def __init__(self, plan):
+    def __init__(self, plan: "Plan") -> "None":
         self.plan = plan
         self.criterion = criterion_of(plan.criterion)
         self.rng = Rng(plan.seed, plan.stream)
@@ -150,10 +216,10 @@ class Grove:
         self.values = array("f", bytes(4 * plan.m * plan.window))
         self.labels = array("H", bytes(2 * plan.window))
         self.seen = 0
-        self.half = 0  # whether the next challenger sees half of the window
-        self.slots = [None] * plan.races
-        self.free = array("H", range(plan.races - 1, -1, -1))
-        self.n_free = plan.races
+        self.half = 0  # whether the next challenger learns half of the window
+        self.slots: "list[Any]" = [None] * plan.races
+        self.free: "array[int]" = array("H", range(plan.races - 1, -1, -1))
+        self.n_free: "int" = plan.races
         self.hand = 0
         self.trees = [Sapling(plan) for _ in range(plan.n_trees + 1)]
         for tree in self.trees:
@@ -161,15 +227,17 @@ class Grove:
 
     # ---- Rows
 
-    def learn(self, values, labels, n, guesses):
+    def learn(
+        self, values: "Sequence[float]", labels: "Sequence[int]", n: "int", guesses: "array[int]"
+    ) -> "None":
         """Predict n rows of numbers, one after the other, and learn each of them.
 
-        `values` holds them in a row; a guess is the place of a class, or the sum of levels.
+        `values` holds one row after the other; a guess is the place of a class, or a sum of levels.
         """
         for i in range(n):
             guesses[i] = self._learn(values, i * self.plan.m, labels[i])
 
-    def _learn(self, values, at, label):
+    def _learn(self, values: "Sequence[float]", at: "int", label: "int") -> "int":
         plan = self.plan
         out = [0] * (plan.width or 1)
         leaves = []
@@ -199,7 +267,7 @@ class Grove:
             self._contest()
         return out[0] if not plan.width else largest(out)
 
-    def _ask(self, tree, leaf, label, out):
+    def _ask(self, tree: "Sapling", leaf: "int", label: "int", out: "list[int] | None") -> "int":
         """Add the votes of a leaf to `out`; returns how wrong they are about this label."""
         width, scale = self.plan.width, self.plan.scale
         if not width:
@@ -215,8 +283,8 @@ class Grove:
                 out[k] += v
         return 0 if largest(votes) == label else 1
 
-    def _keep(self, values, at, label):
-        """Write a row over the oldest of the window; returns its place."""
+    def _keep(self, values: "Sequence[float]", at: "int", label: "int") -> "int":
+        """Replace the oldest row of the window by this one; returns its place."""
         plan = self.plan
         place = self.seen % plan.window
         if self.seen >= plan.window:
@@ -228,8 +296,10 @@ class Grove:
         self.labels[place] = label
         return place
 
-    def _count(self, tree, leaf, place, label, times, miss):
-        """Let a row count in its leaf: its votes and its race, or its wish for one."""
+    def _count(
+        self, tree: "Sapling", leaf: "int", place: "int", label: "int", times: "int", miss: "int"
+    ) -> "None":
+        """Count a row in its leaf: its votes and its race; without a race, maybe start one."""
         if times:
             self._vote(tree, leaf, label, times)
         slot = tree.slot[leaf]
@@ -246,7 +316,8 @@ class Grove:
         elif miss:
             self._grow(tree, [leaf])
 
-    def _vote(self, tree, leaf, label, times):
+    def _vote(self, tree: "Sapling", leaf: "int", label: "int", times: "int") -> "None":
+        """Add a row to the votes of its leaf; older votes fade."""
         votes, width = tree.votes, self.plan.width
         at = leaf * (width or 2)
         if not width:
@@ -263,15 +334,15 @@ class Grove:
 
     # ---- Races
 
-    def _grow(self, tree, leaves):
-        """Let leaves race over the rows of them that are kept, last first, and so their children."""
+    def _grow(self, tree: "Sapling", leaves: "list[int]") -> "None":
+        """Start the races of leaves, the last first, and of their children if they split."""
         while leaves:
             node = leaves.pop()
             if self._begin(tree, node):
                 leaves.extend(self._look(tree, node))
 
-    def _begin(self, tree, node):
-        """Start the race of a leaf with the rows of it that are kept; whether there is one now."""
+    def _begin(self, tree: "Sapling", node: "int") -> "bool":
+        """Start the race of a leaf with its rows in the window; whether it has one now."""
         plan = self.plan
         if tree.depth[node] >= plan.max_depth or self._is_full(tree):
             tree.wait[node] = NONE
@@ -282,28 +353,15 @@ class Grove:
             tree.wait[node] = START - n
             return False
         labels = self.labels
-        first = labels[places[0]]
+        label = labels[places[0]]
         for place in places:
-            if labels[place] != first:
+            if labels[place] != label:
                 break
         else:
-            return False  # they agree
+            return False  # all have the same label
         race = LeafRace(tree, node)
-        features = tree.features
-        i = 0
-        while len(race.racing) < plan.max_features and i < plan.patch:
-            j = i + self.rng.below(plan.patch - i)
-            features[i], features[j] = features[j], features[i]
-            cuts = self._cuts(places, features[i])
-            if cuts is not None:
-                c = Contender(features[i], None, None, cuts, plan.kinds[features[i]] > 0)
-                c.h = [0] * (plan.stride * (plan.width or 3))
-                race.racing.append(c)
-            i += 1
-        if not race.racing:
-            tree.wait[node] = START
-            return False
-        slot = self._slot(tree, node)
+        self._draw(race, places)
+        slot = self._slot(tree, node) if race.racing else NONE
         if slot == NONE:
             tree.wait[node] = START
             return False
@@ -321,8 +379,22 @@ class Grove:
         race.due = race.seen + (race.seen >> 2) + STEP
         return True
 
-    def _cuts(self, places, f):
-        """What bounds the bins of a feature: values of rows of the leaf; None if it does not vary."""
+    def _draw(self, race: "LeafRace", places: "list[int]") -> "None":
+        """Draw the features of a race: those that vary in the leaf's rows at these places."""
+        plan, features = self.plan, race.tree.features
+        i = 0
+        while len(race.racing) < plan.max_features and i < plan.patch:
+            j = i + self.rng.below(plan.patch - i)
+            features[i], features[j] = features[j], features[i]
+            cuts = self._cuts(places, features[i])
+            if cuts is not None:
+                c = Contender(features[i], None, None, cuts, plan.kinds[features[i]] > 0)
+                c.h = [0] * (plan.stride * (plan.width or 3))
+                race.racing.append(c)
+            i += 1
+
+    def _cuts(self, places: "list[int]", f: "int") -> "Any":
+        """The bounds of a feature's bins, from rows of the leaf; None if it does not vary."""
         plan, values, n = self.plan, self.values, len(places)
         look = min(n, 64)
         low, high, missing = HUGE, -HUGE, 0
@@ -353,8 +425,8 @@ class Grove:
         cuts.append(HUGE)
         return cuts
 
-    def _slot(self, tree, node):
-        """A place for a race: a free one, or that of a leaf which was wrong less often."""
+    def _slot(self, tree: "Sapling", node: "int") -> "int":
+        """A place for a race: a free one, or that of a leaf that was wrong less often."""
         if self.n_free:
             self.n_free -= 1
             return self.free[self.n_free]
@@ -370,13 +442,14 @@ class Grove:
             asleep.missed[race.node] >>= 1
         return NONE
 
-    def _release(self, tree, node):
+    def _release(self, tree: "Sapling", node: "int") -> "None":
+        """End the race of a leaf."""
         self.free[self.n_free] = tree.slot[node]
         self.n_free += 1
         self.slots[tree.slot[node]] = None
         tree.slot[node] = NONE
 
-    def _insert(self, race, place, times):
+    def _insert(self, race: "LeafRace", place: "int", times: "int") -> "None":
         """Count a row of the window into the histograms of a race."""
         plan, values, stride = self.plan, self.values, self.plan.stride
         label = self.labels[place]
@@ -397,10 +470,10 @@ class Grove:
                 c.h[2 * stride + b] += times * label * label
         race.squares += times * times
 
-    def _look(self, tree, node):
+    def _look(self, tree: "Sapling", node: "int") -> "list[int]":
         """Split a leaf if its race is decided; returns its children, the right one first."""
         race = self.slots[tree.slot[node]]
-        full = self._is_full(tree)  # meanwhile, by the splits of others
+        full = self._is_full(tree)  # by now, after splits of other leaves
         lead = None if full else self._winner(race)
         if lead is not None:
             return self._split(tree, node, lead)
@@ -408,11 +481,11 @@ class Grove:
             self._release(tree, node)
         return []
 
-    def _is_full(self, tree):
+    def _is_full(self, tree: "Sapling") -> "bool":
         return tree.n_nodes + 2 > self.plan.nodes
 
-    def _winner(self, race):
-        """The feature that wins a race, or None as long as it is not decided."""
+    def _winner(self, race: "LeafRace") -> "Contender | None":
+        """The feature that wins a race, or None while it is undecided."""
         stride = self.plan.stride
         if not race.seen:
             return None
@@ -442,10 +515,10 @@ class Grove:
                     return None
         return lead
 
-    def _split(self, tree, node, lead):
+    def _split(self, tree: "Sapling", node: "int", lead: "Contender") -> "list[int]":
         """Split a leaf; returns its children, which have their votes and their rows."""
-        plan, stride = self.plan, self.plan.stride
-        _, t, missing_left = lead.best
+        m, stride = self.plan.m, self.plan.stride
+        _, t, missing_left = lead.best  # type: ignore[misc]
         total = total_of(lead, stride)
         left = lead.left_cells(t, missing_left, stride)
         size = self.criterion.size(total)
@@ -453,32 +526,18 @@ class Grove:
             missing_left = 2 * self.criterion.size(left) > size
         tree.importance[lead.feature] += lead.gain * size
         self._release(tree, node)
-        threshold = lead.cuts[t]
         children = tree.add(tree.depth[node] + 1), tree.add(tree.depth[node] + 1)
         tree.left[node], tree.right[node] = children
-        tree.threshold[node] = threshold
-        f = lead.feature
-        if lead.equal:
-            f |= EQUAL
-        if missing_left:
-            f |= MISSING_LEFT
+        tree.threshold[node] = lead.cuts[t]
         for child, cells in zip(children, (left, minus(total, left))):
             self._endow(tree, node, child, cells)
-        tree.feature[node] = f
-        f = lead.feature
+        tree.feature[node] = node_word(lead.feature, lead.equal, missing_left)
         for place in tree.queue(node):
-            x = self.values[place * plan.m + f]
-            if x != x or (lead.equal and x == 0):
-                side = missing_left
-            elif lead.equal:
-                side = x == threshold
-            else:
-                side = x <= threshold
-            tree.put(children[0 if side else 1], place)
+            tree.put(tree.find(self.values, place * m, node), place)
         return [children[1], children[0]]
 
-    def _endow(self, tree, node, child, cells):
-        """The first votes of a new leaf: the rows that were counted for it, and a little of its parent."""
+    def _endow(self, tree: "Sapling", node: "int", child: "int", cells: "list[int]") -> "None":
+        """Give a new leaf its first votes: its counted rows, and a few votes of its parent."""
         width = self.plan.width
         size = self.criterion.size(cells)
         room = min(size, self.plan.fade) * UNIT
@@ -495,8 +554,8 @@ class Grove:
 
     # ---- Trees
 
-    def _reset(self, tree, rows):
-        """Begin a tree anew from the latest rows."""
+    def _reset(self, tree: "Sapling", rows: "int") -> "None":
+        """Grow a tree again from so many of the latest rows."""
         plan = self.plan
         for node in range(tree.n_nodes):
             if tree.feature[node] == LEAF and tree.slot[node] != NONE:
@@ -523,10 +582,10 @@ class Grove:
         if rows:
             self._grow(tree, [0])
 
-    def _contest(self):
-        """Let the tree that does not vote take the place of the worst, if it is clearly better.
+    def _contest(self) -> "None":
+        """Let the tree that does not vote replace the worst that does, if it is clearly better.
 
-        Only rows count about which one of the two was more wrong than the other.
+        Only those rows count for which one of the two was more wrong than the other.
         """
         trees = self.trees
         last = len(trees) - 1
@@ -545,14 +604,14 @@ class Grove:
         self.half ^= 1
         self._reset(trees[last], rows >> self.half)
 
-    def renew(self, t):
-        """Grow a tree anew from the latest rows."""
+    def renew(self, t: "int") -> "None":
+        """Grow a tree again from the latest rows."""
         self._reset(self.trees[t], min(self.seen, self.plan.window))
 
     # ---- In and out
 
-    def tree(self, t):
-        """The nodes of a tree: feature, threshold, left, right, votes; and what features gained."""
+    def tree(self, t: "int") -> "list[Any]":
+        """The nodes of a tree: feature, threshold, left, right, votes; and the gains of features."""
         tree = self.trees[t]
         n = tree.n_nodes
         width = self.plan.width or 2
@@ -565,8 +624,17 @@ class Grove:
             tree.importance[:],
         ]
 
-    def plant(self, t, feature, threshold, left, right, votes, gains):
-        """Take over a tree; children come after their parent."""
+    def plant(
+        self,
+        t: "int",
+        feature: "array[int]",
+        threshold: "array[float]",
+        left: "array[int]",
+        right: "array[int]",
+        votes: "array[int]",
+        gains: "Sequence[float]",
+    ) -> "None":
+        """Replace a tree by these nodes; children come after their parent."""
         tree = self.trees[t]
         n = len(feature)
         tree.n_nodes = 0
@@ -582,28 +650,99 @@ class Grove:
             if feature[node] != LEAF:
                 tree.depth[left[node]] = tree.depth[right[node]] = min(255, tree.depth[node] + 1)
 
-    def recall(self, values, labels, n):
-        """Take over the latest rows, before any other comes; they are not learned again."""
+    def recall(self, values: "Sequence[float]", labels: "Sequence[int]", n: "int") -> "None":
+        """Put rows into the empty window without learning them again."""
         for i in range(n):
             place = self._keep(values, i * self.plan.m, labels[i])
             self.seen += 1
             for tree in self.trees:
                 tree.put(tree.find(values, i * self.plan.m), place)
 
-    def latest(self):
+    def latest(self) -> "tuple[array[float], array[int]]":
         """The latest rows, oldest first: their values, and their labels."""
         return in_order(self.plan, self.seen, self.values, self.labels)
 
 
-def in_order(plan, seen, values, labels):
-    """What is in a window after `seen` rows, oldest first."""
+# ---- Between a grove and a forest --------------------------------------------------------------
+
+
+def for_forest(nodes: "list[Any]", width: "int", scale: "int") -> "GrowingTree":
+    """The nodes of a grove's tree as a tree that `move_to` adds to a forest."""
+    feature, threshold, left, right, votes = nodes
+    tree = GrowingTree()
+    tree.feature = feature
+    tree.threshold = threshold
+    tree.left = array("I", left)
+    tree.right = array("I", right)
+    leaves = 0
+    stack = [0]
+    while stack:  # in preorder
+        node = stack.pop()
+        if feature[node] != LEAF:
+            stack.append(right[node])
+            stack.append(left[node])
+            continue
+        leaves += 1
+        tree.right[node] = leaves
+        threshold[node] = 0.0  # left over from an earlier split
+        if width:
+            some = votes[node * width : node * width + width]
+            tree.votes.extend(array("H", vote_shares(some, sum(some) or 1, scale)))
+        else:
+            n, total = votes[2 * node], votes[2 * node + 1]
+            # Halved totals may lie a little above the levels of their rows.
+            tree.votes.append(min(scale, (2 * total + n) // (2 * n)) if n else 0)
+    return tree
+
+
+def for_grove(forest: "Forest", start: "int", end: "int", scale: "int") -> "list[Any]":
+    """The nodes from start to end of a forest as `Grove.plant` takes them."""
+    n = end - start
+    width = forest.n_votes
+    left = array("H", bytes(2 * n))
+    right = array("H", bytes(2 * n))
+    votes = array("I", bytes(4 * n * (2 if forest.regression else width)))
+    for i in range(n):
+        here = forest.right[start + i]
+        if forest.split(start + i):
+            left[i] = i + 1
+            right[i] = here - start
+        elif forest.regression:
+            votes[2 * i] = 8 * UNIT
+            total = 8 * UNIT * forest.votes[here] * scale // forest.scale
+            votes[2 * i + 1] = min(8 * UNIT * LEVELS, total)  # merging may lift it above that
+        else:
+            some = forest.votes[here * width : here * width + width]
+            shares = vote_shares(some, sum(some) or 1, scale)
+            votes[i * width : i * width + width] = array("I", shares)
+    gains = [v / 10000 for v in forest.importances]
+    feature, threshold = forest.feature[start:end], forest.threshold[start:end]
+    return [feature, threshold, left, right, votes, gains]
+
+
+def widened(votes: "array[int]", before: "int", now: "int") -> "array[int]":
+    """Votes of `before` classes with places for `now`."""
+    wide = array("I", bytes(4 * now * (len(votes) // before)))
+    for at in range(0, len(votes), before):
+        here = at // before * now
+        wide[here : here + before] = votes[at : at + before]
+    return wide
+
+
+# ---- Small things -----------------------------------------------------------------------------
+
+
+def in_order(
+    plan: "Plan", seen: "int", values: "array[float]", labels: "array[int]"
+) -> "tuple[array[float], array[int]]":
+    """The values and labels in a window after `seen` rows, oldest first."""
     n = min(seen, plan.window)
     first = seen % plan.window if seen > plan.window else 0
     at = first * plan.m
     return values[at : n * plan.m] + values[:at], labels[first:n] + labels[:first]
 
 
-def largest(values):
+def largest(values: "Sequence[int]") -> "int":
     """The place of the largest, the first of equals."""
     best = 0
     for k in range(1, len(values)):
@@ -612,8 +751,8 @@ def largest(values):
     return best
 
 
-def _times(rng, share):
-    """How often rows count in a tree: with repeats (Poisson of mean 1), or a share of them once."""
+def _times(rng: "Rng", share: "float") -> "bytearray":
+    """How often rows count in a tree: Poisson of mean 1, or once for a share of them."""
     times = bytearray(LONG)
     for i in range(LONG):
         u = rng.unit()

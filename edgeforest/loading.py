@@ -29,12 +29,13 @@ from edgeforest.forest import (
     Forest,
     Spent,
     attribute,
+    collect,
 )
 
 try:
-    from binascii import crc32
+    from binascii import crc32 as crc32
 except ImportError:  # some boards
-    from edgeforest.crc import crc32
+    from edgeforest.crc import crc32 as crc32
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
@@ -56,14 +57,17 @@ def load(source: "Any") -> "Forest":
         raise TypeError(f"give a path, an open file or the text of a model; got {source!r}")
     if isinstance(text, str):
         text = text.encode()
-    text = bytes(text).strip()
+    text = text.strip()
     check_version(text)
-    check_seal(text[-20:], crc32(text[:-20], 0))
+    check_seal(text[-20:], crc32(memoryview(text)[:-20], 0))
+    collect()
     try:
         model = json.loads(text)
         for key in ("range", "roots", "feature", "threshold", "leaf", "votes"):
             if model[key].encode() not in text:  # a letter is written as an escape
                 raise ValueError
+        source = text = None  # a small heap has room for one of the two
+        collect()
         forest = _from_json(model)
     except MemoryError:
         raise
@@ -74,13 +78,13 @@ def load(source: "Any") -> "Forest":
 
 def check_version(head: "bytes") -> "None":
     """Refuse what does not begin as a model of this format does."""
-    if head[:22] != b'{"format":"edgeforest"' or head[22:23] != b",":
+    if head[:23] != b'{"format":"edgeforest",':
         raise ValueError("this is not an EdgeForest model; give a file that Forest.save wrote")
     version = head[33 : head.find(b",", 33)]
     if version != b"%d" % VERSION:
         raise ValueError(
-            f"model format {str(version[:9])[2:-1]} is not known to this release, which reads "
-            f"{VERSION}; install a newer edgeforest"
+            f"model format {str(version[:9])[2:-1]} is not supported, only {VERSION} is; "
+            "install a newer edgeforest"
         )
 
 
@@ -89,7 +93,7 @@ def check_seal(seal: "bytes", crc: "int") -> "None":
     if seal[:10] != b',"crc32":"' or seal[18:] != b'"}':
         raise ValueError("the model is cut short; copy the file again")
     if seal[10:18] != b"%04x%04x" % (crc >> 16, crc & 65535):
-        raise ValueError("the model was altered: its checksum does not fit; copy the file again")
+        raise ValueError("the model was altered: its checksum is wrong; copy the file again")
 
 
 def check_whole(forest: "Forest | None") -> "Forest":
@@ -103,21 +107,22 @@ def _from_json(model: "dict[str, Any]") -> "Forest | None":
     """A forest from its parsed JSON; None if its parts do not fit together."""
     forest = take_header(Forest(), model)
     forest.low, forest.span = from_base64(model["range"], "f")
-    forest.roots = from_base64(model["roots"], "I")
-    forest.feature = from_base64(model["feature"], "H")
-    forest.votes = array("H", from_base64(model["votes"], "B" if model["bytes"] else "H"))
+    forest.roots = from_base64(model.pop("roots"), "I")
+    forest.feature = from_base64(model.pop("feature"), "H")
+    forest.votes = array("H", from_base64(model.pop("votes"), "B" if model["bytes"] else "H"))
     n = len(forest.feature)
     wide = n > 65535
     code = "I" if wide else "H"
-    cuts = from_base64(model["threshold"], "f")
-    places = from_base64(model["leaf"], code) or range(n - len(cuts))
+    cuts = from_base64(model.pop("threshold"), "f")
+    places = from_base64(model.pop("leaf"), code) or range(n - len(cuts))
     forest.threshold = array("f", range(n))
     forest.right = array(code, range(n))
-    if model["wide"] is wide and len(cuts) + len(places) == n:
-        if link(forest, iter(cuts), iter(places)):
-            forest.prepare()
-            return forest
-    return None
+    if model["wide"] is not wide or len(cuts) + len(places) != n:
+        return None
+    if not link(forest, iter(cuts), iter(places)):
+        return None
+    forest.prepare()
+    return forest
 
 
 def take_header(forest: "Forest", model: "dict[str, Any]") -> "Forest":
@@ -126,7 +131,7 @@ def take_header(forest: "Forest", model: "dict[str, Any]") -> "Forest":
         setattr(forest, attribute(key), model[key])
     insertions, rows, rounds = model["spent"]
     forest.spent = Spent(insertions, rows, rounds)
-    for value in (insertions, rows, rounds):
+    for value in model["spent"]:
         _whole(value, 0, INF)
     _whole(forest.seed, 0, MASK)
     _whole(forest.scale, 1, LEVELS)

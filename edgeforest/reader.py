@@ -1,10 +1,10 @@
 """Read a model file piece by piece, for boards that could not hold its text beside the forest.
 
-`loading.load` needs room for the text and for what it says at the same time, some four times the
-forest. `read_model` goes through the file three times: for its checksum, for the places of its
-parts, and to decode the arrays, each of which is made once, in its final size. What is no model
-is refused with the same sentences, before anything large is made. `read_checkpoint` also gives what
-a training that is not over has noted in the file; `storage` goes on from there.
+`loading.load` needs memory for the text and for its content at the same time, about four times the
+size of the forest. `read_model` goes through the file three times: for its checksum, for the places
+of its parts, and to decode the arrays. Each array is made once, in its final size. A file that is not
+a model is refused with the same sentences, before anything large is made. `read_checkpoint` also
+returns the state of an unfinished training; `storage` resumes from it.
 
 This file runs unchanged on CPython and MicroPython.
 
@@ -25,17 +25,29 @@ from edgeforest.budget import tidy
 from edgeforest.forest import BOARD, HEADER, MASK, PIECE, Forest
 from edgeforest.loading import check_seal, check_version, check_whole, crc32, link, take_header
 
+try:
+    from edgeforest.engines import with_predictor
+except ImportError:  # a board
+
+    def with_predictor(forest: "Any") -> "Any":  # type: ignore[misc]
+        return forest
+
+
+if 0:  # for type checkers: a board compiles nothing of it
+    from edgeforest.host.types import *
+
 ARRAYS = ("votes", "feature", "roots", "threshold", "leaf", "range")
-CHUNK = 16 * PIECE  # bytes that are read at once
+CHUNK = 16 * PIECE  # bytes of one read
 SEAL = 20  # bytes of the checksum at the end
-STATE = "training"  # the key of what a training has noted
-SMALL = HEADER + ["spent", "wide", "bytes", STATE]  # keys
+STATE = "training"  # the key of the state of an unfinished training
+SMALL = HEADER + ["spent", "wide", "bytes", STATE]  # keys of what is not an array
 
 
-def read_model(source):
+def read_model(source: "AnyPath | bytes | Seekable") -> "Forest":
     """Read a model from a path, or from an open file that can `seek` and reads bytes.
 
-    A file that is not ours, of a newer version, cut short or altered is refused with a ValueError.
+    The fastest engine present predicts. A file that is not a model, has a newer version, is cut short
+    or was altered is refused with a ValueError.
 
     >>> read_model("nothing.json")
     Traceback (most recent call last):
@@ -44,8 +56,10 @@ def read_model(source):
     return _open(source, False)[0]
 
 
-def read_checkpoint(source):
-    """Read a model as `read_model` does, and the state of its training, None if that is over.
+def read_checkpoint(
+    source: "AnyPath | bytes | Seekable",
+) -> "tuple[Forest, dict[str, Any] | None]":
+    """A model as `read_model` reads it, and the state of its training, None if that is over.
 
     >>> from edgeforest import storage, train
     >>> forest = train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], n_trees=4)
@@ -57,7 +71,7 @@ def read_checkpoint(source):
     return _open(source, True)
 
 
-def _open(source, with_state):
+def _open(source: "Any", with_state: "bool") -> "tuple[Forest, Any]":
     if hasattr(source, "seek"):
         return _read(source, with_state)
     if not isinstance(source, (str, bytes)) and not hasattr(source, "__fspath__"):
@@ -66,7 +80,7 @@ def _open(source, with_state):
         return _read(stream, with_state)
 
 
-def _read(stream, with_state):
+def _read(stream: "Seekable", with_state: "bool") -> "tuple[Forest, Any]":
     start, end = _extent(stream)
     stream.seek(start)
     head = stream.read(min(64, end - start))
@@ -79,7 +93,7 @@ def _read(stream, with_state):
         for at in range(start, end - SEAL, CHUNK):
             crc = crc32(stream.read(min(CHUNK, end - SEAL - at)), crc)
     check_seal(seal, crc)
-    head = seal = None
+    head = seal = None  # type: ignore[assignment]
     forest = None
     try:
         values = _parts(_Scan(stream, start, end), with_state)
@@ -89,10 +103,10 @@ def _read(stream, with_state):
         raise
     except Exception:
         forest = None
-    return check_whole(forest), state
+    return with_predictor(check_whole(forest)), state
 
 
-def _extent(stream):
+def _extent(stream: "Seekable") -> "tuple[int, int]":
     """Where the text starts and ends, without the white space around it."""
     end = stream.seek(0, 2)
     start = 0
@@ -113,24 +127,26 @@ def _extent(stream):
 
 
 class _Scan:
-    """Goes along a JSON object and tells its parts, a few bytes in memory at a time."""
+    """Reads the parts of a JSON object, with a few bytes in memory at a time."""
 
-    def __init__(self, stream, start, end):
+    def __init__(self, stream: "Seekable", start: "int", end: "int") -> "None":
         self.stream = stream
         self.end = end
         self.move(start)
 
-    def move(self, at):
+    def move(self, at: "int") -> "None":
+        """Continue from that byte of the file."""
         self.stream.seek(at)
         self.at = at  # of the first byte in `bytes`
         self.bytes = b""
         self.i = 0
 
-    def place(self):
+    def place(self) -> "int":
+        """The place in the file."""
         return self.at + self.i
 
-    def byte(self):
-        """The byte at this place; a ValueError where there is none, or none that text can have."""
+    def byte(self) -> "int":
+        """The byte at this place; a ValueError at the end, or if text cannot contain it."""
         if self.i == len(self.bytes):
             self.at += self.i
             self.i = 0
@@ -141,14 +157,14 @@ class _Scan:
             raise ValueError
         return self.bytes[self.i]
 
-    def token(self):
-        """The next byte that is no white space; this place is then after it."""
+    def token(self) -> "int":
+        """The next byte that is not white space; moves past it."""
         while self.byte() in b" \t\n\r":
             self.i += 1
         self.i += 1
         return self.bytes[self.i - 1]
 
-    def value(self):
+    def value(self) -> "Any":
         """The next value, of any kind, parsed."""
         start = self.place()
         self.pass_value()
@@ -157,11 +173,12 @@ class _Scan:
         self.stream.seek(start)
         text = self.stream.read(end - start).strip()
         self.move(end)
-        if text[0] > 127:  # a mark of the encoding belongs nowhere
+        if text[0] > 127:  # a byte order mark
             raise ValueError
         return json.loads(text)
 
-    def pass_value(self):
+    def pass_value(self) -> "None":
+        """Move past a value."""
         depth = 0
         begun = False
         while True:
@@ -182,18 +199,19 @@ class _Scan:
             if depth == 0 and (c == 34 or c == 93 or c == 125):
                 return
 
-    def pass_string(self):
+    def pass_string(self) -> "None":
+        """Move past the rest of a string."""
         while True:
             c = self.byte()
             self.i += 1
             if c == 34:
                 return
-            if c == 92:  # what follows a backslash ends no string
+            if c == 92:  # an escaped quote does not end the string
                 self.byte()
                 self.i += 1
 
-    def packed(self):
-        """The place of a string of base64, its length, and how many of its letters only fill up."""
+    def base64(self) -> "tuple[int, int, int]":
+        """The place of a string of base64, its length, and how many letters of it are padding."""
         if self.token() != 34:
             raise ValueError
         start = self.place()
@@ -209,22 +227,22 @@ class _Scan:
         self.i += 1
         if length % 4 or over > 2:
             raise ValueError
-        tidy()  # on a board, what stays has its place below what goes
+        tidy()  # on a board, what stays then lies below what goes
         return start, length, over
 
 
-def _parts(scan, with_state):
-    """The parts of a model by their keys; of an array, where its base64 is."""
-    values = {}
+def _parts(scan: "_Scan", with_state: "bool") -> "dict[str, Any]":
+    """The parts of a model by their keys; for an array, the place of its base64."""
+    values: "dict[str, Any]" = {}
     after = scan.token()  # {
     while after != 125:  # }
         key = scan.value()
         if not isinstance(key, str) or scan.token() != 58:  # :
             raise ValueError
         if key in ARRAYS:
-            values[key] = scan.packed()
+            values[key] = scan.base64()
         elif key == STATE and not with_state and BOARD:
-            scan.pass_value()  # a board has no room for it
+            scan.pass_value()  # a board does not have the memory for it
         else:
             value = scan.value()
             if key in SMALL:
@@ -237,10 +255,10 @@ def _parts(scan, with_state):
     return values
 
 
-def _forest(stream, values, forest):
+def _forest(stream: "Seekable", values: "dict[str, Any]", forest: "Forest") -> "Forest | None":
     """The forest that the parts of a model make, None if they do not fit together."""
-    # All that is small has its place before the first array, and all arrays before their first
-    # number is read. So no garbage parts the room that is left.
+    # Everything small is made before the first array, and all arrays before their first number is
+    # read. So no garbage fragments the memory that is left.
     take_header(forest, values)
     if values["range"][1:] != (12, 1):  # letters of two numbers
         raise ValueError
@@ -261,13 +279,13 @@ def _forest(stream, values, forest):
         for part in _numbers(stream, values[name], kind):
             into[at : at + len(part)] = array("I" if kind == "I" else "H", part)
             at += len(part)
-    cuts = _count(values["threshold"], "f")
-    leaves = _count(values["leaf"], wide) or n - cuts
-    if values["wide"] is not (wide == "I") or cuts + leaves != n:
+    splits = _count(values["threshold"], "f")
+    leaves = _count(values["leaf"], wide) or n - splits
+    if values["wide"] is not (wide == "I") or splits + leaves != n:
         return None
-    cuts = _each(stream, values["threshold"], "f")
+    thresholds = _each(stream, values["threshold"], "f")
     places = _each(stream, values["leaf"], wide) if values["leaf"][1] else iter(range(leaves))
-    if not link(forest, cuts, places):
+    if not link(forest, thresholds, places):
         return None
     forest.cut = cut
     if cut is not None:
@@ -276,17 +294,17 @@ def _forest(stream, values, forest):
     return forest
 
 
-def _code_of_cuts(stream, where):
-    """As what `prepare` keeps the thresholds, rounded down."""
+def _code_of_cuts(stream: "Seekable", where: "tuple[int, int, int]") -> "str":
+    """The typecode that `prepare` uses for the thresholds, rounded down."""
     for part in _numbers(stream, where, "f"):
-        tidy()  # or garbage that is still in sight would lie where the arrays should
+        tidy()  # or garbage would lie where the arrays should
         for t in part:
             if not -32768 <= t < 32768:
                 return "i"
     return "h"
 
 
-def _count(where, code):
+def _count(where: "tuple[int, int, int]", code: "str") -> "int":
     """How many numbers a string of base64 holds."""
     n = where[1] // 4 * 3 - where[2]
     size = struct.calcsize("<" + code)
@@ -295,8 +313,10 @@ def _count(where, code):
     return n // size
 
 
-def _numbers(stream, where, code):
-    """The numbers of a string of base64, some at a time; strict where `a2b_base64` is not."""
+def _numbers(
+    stream: "Seekable", where: "tuple[int, int, int]", code: "str"
+) -> "Iterator[tuple[Any, ...]]":
+    """The numbers of a string of base64, some at a time; stricter than `a2b_base64`."""
     at, length, over = where
     size = struct.calcsize("<" + code)
     while length:
@@ -305,21 +325,21 @@ def _numbers(stream, where, code):
         at += some
         length -= some
         data = a2b_base64(stream.read(some))
-        if len(data) != some // 4 * 3 - (0 if length else over):  # letters that are none
+        if len(data) != some // 4 * 3 - (0 if length else over):  # letters that are not base64
             raise ValueError
         yield struct.unpack(f"<{len(data) // size}{code}", data)
 
 
-def _each(stream, where, code):
+def _each(stream: "Seekable", where: "tuple[int, int, int]", code: "str") -> "Iterator[Any]":
     """The numbers of a string of base64, one by one."""
     for part in _numbers(stream, where, code):
         yield from part
 
 
-def _zeros(code, n):
-    """An array of so many numbers; zeros only where arrays can be multiplied."""
+def _zeros(code: "str", n: "int") -> "array[Any]":
+    """An array of n numbers; on MicroPython they are not zeros."""
     tidy()
     try:
         return array(code, [0]) * n
-    except TypeError:  # MicroPython does not; a range tells it how many will come
+    except TypeError:  # MicroPython cannot multiply arrays; a range has a known length
         return array(code, range(n))

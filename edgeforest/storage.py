@@ -1,13 +1,13 @@
-"""Read `.npy` files row by row, and train so that a power cut costs one tree at most.
+"""Read rows from `.npy` files, and train so that a power cut costs one tree at most.
 
     Npy         a table of numbers in a file, of which only some rows are read
     draw        which rows: a random choice, in the order of the file
-    train       the model is in a file after every tree; goes on after a power cut
+    train       writes the model to a file after every tree; resumes after a power cut
     Resumable   the same in steps
     load        the model in such a file
 
-This file runs unchanged on CPython and MicroPython; on a board it lies beside `core_pure`, `files`
-and `reader`. It takes memory for the rows that are asked for, and half a kilobyte.
+This file runs unchanged on CPython and MicroPython. It takes memory for the rows that are asked for,
+and half a kilobyte.
 
 >>> from edgeforest.sources import Table, binary
 >>> rows = [[i % 50, i % 7, i % 50 > 20] for i in range(5000)]
@@ -28,8 +28,9 @@ import struct
 from array import array
 
 from edgeforest import files
-from edgeforest.budget import Rng, millionths, tidy  # noqa: F401  Rng: for `draw`
-from edgeforest.drawing import draw  # noqa: F401  for those who read rows with it
+from edgeforest.budget import Rng as Rng  # for `draw`
+from edgeforest.budget import millionths, tidy
+from edgeforest.drawing import draw as draw  # for those who read rows from a file
 from edgeforest.forest import INF
 from edgeforest.loading import crc32, from_base64
 from edgeforest.reader import STATE, read_checkpoint
@@ -37,18 +38,18 @@ from edgeforest.writer import hex_crc, sealed, to_base64
 
 try:
     from edgeforest.engines import read as train_steps  # all rows: resuming has to find the same
-    from edgeforest.engines import with_predictor
 except ImportError:  # a board
-    from edgeforest.core_pure import train_steps
+    from edgeforest.core_pure import train_steps  # type: ignore[assignment]
 
-    def with_predictor(forest):
-        return forest
+if 0:  # for type checkers: a board compiles nothing of it
+    from edgeforest.core_pure import Training
+    from edgeforest.forest import Forest
+    from edgeforest.host.types import *
 
+ROWS = ("rows", "X", "y")  # what a signature has about the rows
 
-ROWS = ("rows", "X", "y")  # what a signature says of them
-
-BLOCK = 512  # bytes that are read at once, if a row is not longer: flash and cards give no less
-# Numbers in the file, and as which they are kept. Training makes float32 of every number.
+BLOCK = 512  # bytes of one read, if a row is not longer: flash and cards read no less
+# By the type of numbers in the file: its typecode, and the typecode that they are kept with.
 TYPES = {
     b"|b1": ("B", "B"),
     b"|u1": ("B", "B"),
@@ -74,16 +75,16 @@ class Npy:
     Nothing in the file is ever executed: files of Python objects are refused.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: "AnyPath") -> "None":
         self.path = str(path)
         with open(self.path, "rb") as stream:
             head = stream.read(12) + bytes(12)
             if head[:6] != b"\x93NUMPY" or not 1 <= head[6] <= 3:
-                raise ValueError(f"{path} is no .npy file; save it with numpy.save")
+                raise ValueError(f"{path} is not a .npy file; save it with numpy.save")
             self._start = 10 if head[6] == 1 else 12
             size = struct.unpack_from("<H" if head[6] == 1 else "<I", head, 8)[0]
             stream.seek(self._start)
-            text = stream.read(min(size, 4096))  # more than any table of plain numbers has
+            text = stream.read(min(size, 4096))  # enough for any table of plain numbers
             self._start += size
             stream.seek(0, 2)
             length = stream.tell()
@@ -106,16 +107,18 @@ class Npy:
             raise ValueError(
                 f"{path} must be a table of at least one row and one column, got the shape {shape}"
             )
-        self.shape = tuple(shape)
+        self.shape: "tuple[int, int]" = tuple(shape)  # type: ignore[assignment]
         if length < self._start + shape[0] * shape[1] * self._size:
             raise ValueError(f"{path} is cut short: copy the file again")
 
-    def columns(self, rows=None, only=None):
+    def columns(
+        self, rows: "Sequence[int] | None" = None, only: "Sequence[int] | None" = None
+    ) -> "list[Any]":
         """The values of some rows, by column: for `train(..., by_column=True)`.
 
-        `rows` are numbers of rows, all if left out; in ascending order they are read fastest.
-        `only` are the columns that are wanted. Bytes and truths come as a bytearray, which trains
-        on a board where it is, other numbers as an array, floats as float32.
+        `rows` are numbers of rows, by default all; in ascending order they are read fastest.
+        `only` are the columns that are wanted. Bytes and booleans come as a bytearray, which a board
+        trains on without a copy, other numbers as an array, floats as float32.
         """
         n, m = self.shape
         rows = self._within("row", rows, n)
@@ -130,7 +133,8 @@ class Npy:
                 self._fill(stream, self._start, m, rows, only, columns)
         return columns
 
-    def _within(self, what, wanted, most):
+    def _within(self, what: "str", wanted: "Sequence[int] | None", most: "int") -> "Sequence[int]":
+        """Numbers of rows or columns, all by default; refused if there is no such row or column."""
         if wanted is None:
             return range(most)
         for i in wanted:
@@ -138,8 +142,16 @@ class Npy:
                 raise IndexError(f"there is no {what} {i} in {self.path}, which has {most}")
         return wanted
 
-    def _fill(self, stream, start, width, rows, only, columns):
-        """Fill columns with values of rows, each of so many values, that lie there in the file."""
+    def _fill(
+        self,
+        stream: "Any",
+        start: "int",
+        width: "int",
+        rows: "Sequence[int]",
+        only: "Sequence[int]",
+        columns: "list[Any]",
+    ) -> "None":
+        """Fill columns with the rows of `width` values that begin at `start` in the file."""
         size = self._size
         code = "<" + self._code
         stride = width * size
@@ -160,7 +172,9 @@ class Npy:
                     columns[k][i] = block[at + f]
                     continue
                 value = struct.unpack_from(code, block, at + f * size)[0]
-                if wide and not -0x80000000 <= value < 0x80000000:  # a board would cut it off
+                if (
+                    wide and not -0x80000000 <= value < 0x80000000
+                ):  # a board would drop its high bits
                     raise ValueError(
                         f"row {row} of {self.path} has {value}, more than 32 bits hold; save the "
                         "table as floats"
@@ -168,15 +182,16 @@ class Npy:
                 columns[k][i] = value
 
 
-def _after(text, key, start, end):
-    """What stands between two signs after a key; nothing if the first does not follow at once."""
+def _after(text: "bytes", key: "bytes", start: "bytes", end: "bytes") -> "bytes":
+    """The text from `start` to `end` after a key; nothing if `start` does not follow at once."""
     at = text.find(key)
     rest = text[at + len(key) :].strip() if at >= 0 else b""
     upto = rest.find(end, len(start))
     return rest[len(start) : upto] if rest[: len(start)] == start and upto >= 0 else b""
 
 
-def _room(typecode, n):
+def _room(typecode: "str", n: "int") -> "Any":
+    """Zeros to be filled."""
     if typecode == "B":
         return bytearray(n)
     return array(typecode, bytes(struct.calcsize(typecode) * n))
@@ -185,16 +200,16 @@ def _room(typecode, n):
 # ---- A file that outlives a power cut ---------------------------------------------------------
 
 
-def write(forest, path, state=None):
-    """Write a model so that, whenever the power fails, there is the old one or the new one.
+def write(forest: "Forest", path: "AnyPath", state: "dict[str, Any] | None" = None) -> "None":
+    """Write a model so that, whenever the power fails, the old or the new one is there.
 
-    `state` is what a training that is not over has to remember; `read` gives it back.
+    `state` is what an unfinished training has to remember; `read` returns it.
     """
     tail = "" if state is None else f',"{STATE}":{json.dumps(state)}'
     files.write(path, sealed(forest, tail), b"\n")
 
 
-def _exists(path):
+def _exists(path: "str") -> "bool":
     try:
         os.stat(path)
         return True
@@ -202,31 +217,27 @@ def _exists(path):
         return False
 
 
-def read(path):
+def read(path: "AnyPath") -> "tuple[Forest | None, dict[str, Any] | None]":
     """The model in a file and the state of its training, None if that is over.
 
-    Both are None if there is no model yet. One that a board has completed, but could not give its
-    name before the power failed, is given it.
+    Both are None if there is no model yet. If the power failed on a board after a model was complete
+    and before it was renamed, it is renamed now.
     """
     path = str(path)
     if _exists(path):
-        return _with_predictor(read_checkpoint(path))
+        return read_checkpoint(path)
     part = path + ".part"
     if not _exists(part):
         return None, None
     try:
-        found = _with_predictor(read_checkpoint(part))
+        found = read_checkpoint(part)
     except ValueError:  # the very first one, cut short
         return None, None
     files.rename(part, path)
     return found
 
 
-def _with_predictor(found):
-    return with_predictor(found[0]), found[1]
-
-
-def load(path):
+def load(path: "AnyPath") -> "Forest":
     """The model that a training has left in a file, whenever the power failed."""
     forest = read(path)[0]
     if forest is None:
@@ -234,8 +245,8 @@ def load(path):
     return forest
 
 
-def refuse_other(path, before, now):
-    """Refuse to go on with what was begun in another way."""
+def refuse_other(path: "AnyPath", before: "dict[str, Any]", now: "dict[str, Any]") -> "None":
+    """Refuse to resume a training that was started with other options or data."""
     for name in list(now) + list(before):
         was, given = before.get(name), now.get(name)
         if was != given:
@@ -245,24 +256,32 @@ def refuse_other(path, before, now):
             )
 
 
-def _short(value):
+def _short(value: "Any") -> "str":
+    """A value as text for an error, not too long."""
     text = repr(value)
     return text if len(text) < 99 else text[:95] + " ..."
 
 
-def refuse_damaged(path):
-    """Refuse what no training leaves in a file."""
+def refuse_damaged(path: "AnyPath") -> "NoReturn":
+    """Refuse a file that no training can have written."""
     raise ValueError(f"{path} holds no checkpoint of such a training; use another path")
 
 
-def check_state(path, found, head, most, importance=None, seconds=0):
-    """Refuse to go on from what no training of the forest `head` can have left.
+def check_state(
+    path: "AnyPath",
+    found: "Forest",
+    head: "Forest",
+    most: "int",
+    importance: "Any" = None,
+    seconds: "float" = 0,
+) -> "None":
+    """Refuse to resume from a file that no training of the forest `head` can have written.
 
     `found` is the forest in the file, of at most `most` trees. `importance` (a number for each
-    feature) and `seconds` are what is noted beside it, if it is not over.
+    feature) and `seconds` come from the state of an unfinished training.
     """
     refuse_other(path, _head(found, True), _head(head, True))
-    # A source may have brought more of them since, and never fewer.
+    # A source may have more of them by now, never fewer.
     for i in range(-1, len(head.names)):
         old, new = (f.classes if i < 0 else f.categories[i] for f in (found, head))
         if (old is None) != (new is None) or not set(new or ()) <= set(old or ()):
@@ -277,20 +296,23 @@ def check_state(path, found, head, most, importance=None, seconds=0):
         refuse_damaged(path)
 
 
-def _is_amount(v):
+def _is_amount(v: "Any") -> "bool":
+    """Whether it is a number that something can amount to."""
     return type(v) in (int, float) and 0 <= v < 1e30
 
 
-# ---- Training that goes on --------------------------------------------------------------------
+# ---- Training that can be resumed --------------------------------------------------------------------
 
 
-def train(X, y, checkpoint, resume=False, **options):
+def train(
+    X: "Values", y: "Values", checkpoint: "AnyPath", resume: "bool" = False, **options: "Any"
+) -> "Forest":
     """Train a forest whose trees are in the file `checkpoint` as soon as they are grown.
 
-    The file is a model at any time. `resume=True` goes on from it, if it is there, to the forest
-    that an uninterrupted training gives: the one of `core_pure.train` with the same options. A
-    forest that is complete is given back as it is. If the rows are others than those of the file,
-    training begins anew, and a printed line says so.
+    The file is a model at any time. `resume=True` continues from it, if it exists, and gives the
+    forest of an uninterrupted training: that of `core_pure.train` with the same options. A complete
+    forest is returned as it is. If the file was trained on other rows, training starts again from
+    the beginning, and a printed line says so.
     """
     training = Resumable(X, y, checkpoint, resume, **options)
     if training.note:
@@ -301,11 +323,11 @@ def train(X, y, checkpoint, resume=False, **options):
 
 
 class Resumable:
-    """Training in steps, as `core_pure.Training`, that writes every tree to a file.
+    """Training in steps, like `core_pure.Training`, that writes every tree to a file.
 
-    Trees grow one after the other. Iterate to advance by one round; each gives the `Training`.
-    `forest()` ends it; the file then still has the trees that were complete. If it begins anew
-    because the rows are others than those of the file, `note` is a sentence about it.
+    Trees grow one after the other. Iterate to advance by one round; each step yields the `Training`.
+    `forest()` ends it; the file then still has the complete trees. If training starts again from the
+    beginning because the file was trained on other rows, `note` is a sentence about it.
 
     >>> rows = [[i % 7, i % 3] for i in range(60)]
     >>> labels = [row[0] > 2 for row in rows]
@@ -317,36 +339,43 @@ class Resumable:
     2
     """
 
-    def __init__(self, X, y, checkpoint, resume=False, **options):
+    def __init__(
+        self,
+        X: "Values",
+        y: "Values",
+        checkpoint: "AnyPath",
+        resume: "bool" = False,
+        **options: "Any",
+    ) -> "None":
         self.path = str(checkpoint)
-        # First what takes most room to read, then what takes most room to keep.
+        # First what needs most memory to read, then what needs most memory to keep.
         found, state = read(self.path) if resume else (None, None)
         tidy()
         if "n_jobs" in options:
             options["n_jobs"] = 1
         training = self.training = train_steps(X, y, **options)
-        self._done = None
+        self._done: "Forest | None" = None  # the forest, when training is over
         self.note = ""
         self._same = _signature(training, y, options)
         if found is not None:
             self._resume(found, state)
         self._steps = self._run()
 
-    def __iter__(self):
+    def __iter__(self) -> "Iterator[Training]":
         return self._steps
 
     @property
-    def planned(self):
+    def planned(self) -> "int":
         """How many trees there will be, if the budget is enough for all."""
         return self.training.planned
 
-    def forest(self):
-        """The forest so far. The tree in hand is closed where it stands, and training is over."""
+    def forest(self) -> "Forest":
+        """The forest so far. The tree that is growing is closed as it is, and training is over."""
         if self._done is None:
             self._done = self.training.forest()
         return self._done
 
-    def _run(self):
+    def _run(self) -> "Iterator[Training]":
         training = self.training
         before = len(training.grown)
         for _ in training if self._done is None else ():
@@ -355,10 +384,11 @@ class Resumable:
                 self._write()
             yield training
         if self._done is None:
-            # In one order: a dict of MicroPython has none.
+            # Sorted: a dict of MicroPython has no order.
             write(self.forest(), self.path, {"done": sorted(self._same.items())})
 
-    def _write(self):
+    def _write(self) -> "None":
+        """Write the complete trees, and what is needed to resume."""
         training = self.training
         state = {
             "signature": self._same,
@@ -370,13 +400,14 @@ class Resumable:
         grown.importances = millionths(training.importance)
         write(grown, self.path, state)
 
-    def _resume(self, found, state):
+    def _resume(self, found: "Forest", state: "dict[str, Any] | None") -> "None":
+        """Continue from the forest and the state in the file, or refuse them."""
         training = self.training
         grown = training.grown
         refuse_other(self.path, _head(found), _head(grown))
         before = self._same if state is None else _before(state)
         if "X" in before and any(before.get(k) != self._same.get(k) for k in ROWS):
-            # Those of before are gone, so there is no going on with them.
+            # The earlier rows are gone, so nothing can be resumed.
             self.note = f"{self.path} was trained on other rows: training anew on these"
             return
         refuse_other(self.path, before, self._same)
@@ -397,15 +428,17 @@ class Resumable:
         found.spent.seconds = seconds
         training.following = state["next"]
 
-    def _noted(self, found, state):
-        """The importance and the seconds that a checkpoint has noted; refused if they cannot be."""
+    def _noted(self, found: "Forest", state: "dict[str, Any]") -> "tuple[Any, float]":
+        """The importance and the seconds in a state; refused if no training can have noted them."""
         path, grown, insertions = self.path, self.training.grown, self.training.budget.insertions
-        following, ms = state.get("next"), state.get("milliseconds")
+        following: "Any" = state.get("next")
+        ms: "Any" = state.get("milliseconds")
         for v in (following, ms):
             if type(v) is not int or not _is_amount(v):
                 refuse_damaged(path)
         if not 0 < following <= self.planned:
             refuse_damaged(path)
+        importance: "Any"
         try:
             importance = from_base64(state["importance"], "d")
         except (TypeError, ValueError, KeyError, AttributeError):
@@ -413,7 +446,7 @@ class Resumable:
         check_state(path, found, grown, following, importance, ms / 1000)
         labels = {"classes": grown.classes, "categories": grown.categories}
         refuse_other(path, {name: getattr(found, name) for name in labels}, labels)
-        # Each tree has a share of the budget, and none of those before it was over.
+        # Each tree has a share of the budget, and none has spent more than its share.
         if (
             insertions is not None
             and found.spent.insertions > insertions * following // self.planned
@@ -422,24 +455,24 @@ class Resumable:
         return importance, ms / 1000
 
 
-def _before(state):
-    """The signature that a checkpoint has noted; nothing if there is none."""
+def _before(state: "Any") -> "dict[str, Any]":
+    """The signature in the state of a training; empty if there is none."""
     try:
         return dict(state.get("signature") or state["done"])
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
 
 
-def _head(forest, votes=False):
-    """What must be the same, of all that is in every model; also what `votes` mean."""
+def _head(forest: "Forest", votes: "bool" = False) -> "dict[str, Any]":
+    """What every model has and must be the same; with `votes`, also what its votes mean."""
     names = ("kind", "criterion", "splitter", "seed", "names", "scale", "low", "span")
     head = {name: getattr(forest, name) for name in (names if votes else names[:5])}
     head["budget"] = forest.limit
     return head
 
 
-def _signature(training, y, options):
-    """What else must be the same, as text: a board does not read every float as it was written."""
+def _signature(training: "Training", y: "Any", options: "dict[str, Any]") -> "dict[str, str]":
+    """What else must be the same, as text: a board may not read a float exactly."""
     same = {
         "rows": str(training.data.n),
         "bytes": str(training.budget.bytes),
@@ -448,7 +481,7 @@ def _signature(training, y, options):
     for name in options:
         if name == "sample_weight":
             same[name] = hex_crc(_sum(training.data.weights or b"", 0))
-        elif name not in ("names", "budget", "engine", "n_jobs"):  # in the head, or of no effect
+        elif name not in ("names", "budget", "engine", "n_jobs"):  # in the head, or without effect
             same[name] = repr(options[name])
     crc = 0
     for f in range(training.data.m):
@@ -458,8 +491,8 @@ def _signature(training, y, options):
     return same
 
 
-def _sum(values, crc):
-    """The checksum of some values."""
+def _sum(values: "Any", crc: "int") -> "int":
+    """The checksum of some values, continued from `crc`."""
     if repr(getattr(values, "dtype", 0)) == "dtype('O')":
         values = list(values)
     elif hasattr(values, "tobytes"):

@@ -4,7 +4,7 @@
     open("model.h", "w").write(text)
 
 The header has `model_predict(row)` and `model_votes(row, out)`. Rows hold what `Forest.encode`
-gives: numbers, NaN where a value is missing, and 1, 2, ... for categories (0 is missing too).
+returns: numbers, NaN where a value is missing, and 1, 2, ... for categories (0 is missing too).
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from edgeforest.forest import Forest
+from edgeforest.forests.walking import forest_of
 
-from .packing import (
+from .layout import (
+    Layout,
     Leaves,
-    Packed,
     Question,
     Splits,
     Trees,
-    as_forest,
     describe_row,
     item_code,
+    lay_out,
     most_votes,
-    pack,
     read_leaves,
     read_trees,
 )
-from .scaling import RANGES, Rows, Scale, scales_of
+from .scaling import RANGES, RowType, Scale, scales_of
 
 ROW_TYPES = {"float32": "float", "int16": "int16_t", "uint8": "uint8_t"}
 # Type code: the type in C, and how it is read from flash.
@@ -49,35 +49,35 @@ READS = {  # on an AVR
     "32": "pgm_read_dword(&(x))",
     "F": "pgm_read_float(&(x))",
 }
-# Trees that the compiler draws into one function take more flash: a return is shorter than a jump.
+# Trees that the compiler inlines into one function take more flash: a return is shorter than a jump.
 APART = """#if defined(__GNUC__)
 #define @_APART __attribute__((noinline))
 #else
 #define @_APART
 #endif"""
-WIDTH = 100  # of a line
-UNROLL = 2048  # bytes of tables from which on loops are written out: a few hundred bytes of code
-MOST_BLOCKS = 60  # within one another: some compilers end at 127
-MOST_COLUMNS = 16  # of votes whose loop is written out
+LINE = 100  # characters of a line
+UNROLL = 2048  # with so many bytes of tables, unrolled loops (a few hundred bytes) are worth it
+MOST_BLOCKS = 60  # nested: some compilers end at 127
+MOST_COLUMNS = 16  # of votes whose loop is unrolled
 
 
 def to_c(
     model: Any,
     name: str = "model",
     *,
-    rows: Rows = "float32",
+    rows: RowType = "float32",
     scale: Scale = None,
     prefer: Literal["size", "speed"] = "size",
 ) -> str:
     """A forest, or fitted estimator, as a C99 header that needs nothing else.
 
     `rows` is the type of a row's values. With "int16" or "uint8", for features that are whole
-    numbers, nothing of a classification is a float. Other features need a `scale`: a row then
-    holds each value times that, and `model_scaled(feature, x)` in the header makes it so; "auto"
-    takes a power of ten for each feature. `prefer="size"` writes tables that a loop of a
-    few lines walks through, `prefer="speed"` writes every split as a branch: fewer instructions,
-    more flash. Votes and labels are those of `Forest.predict_into`, and a regression's value that
-    of `Forest.predict`, to the last bit.
+    numbers, a classification uses no float at all. Other features need a `scale`: a row then holds
+    each value times the scale, which `model_scaled(feature, x)` in the header computes; "auto"
+    takes a power of ten for each feature. `prefer="size"` writes tables that a loop of a few lines
+    walks through, `prefer="speed"` writes every split as a branch: fewer instructions, more flash.
+    Votes and labels are those of `Forest.predict_into`, and a regression's value is that of
+    `Forest.predict`, to the last bit.
 
     >>> from edgeforest import train
     >>> X = [[i % 50, i % 7] for i in range(300)]
@@ -86,7 +86,7 @@ def to_c(
     >>> "static inline int lamp_predict(const uint8_t *row)" in header, "float" in header
     (True, False)
     """
-    forest = as_forest(model)
+    forest = forest_of(model)
     if prefer not in ("size", "speed"):
         raise ValueError(f"prefer must be 'size' or 'speed', got {prefer!r}")
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
@@ -95,9 +95,9 @@ def to_c(
 
 
 class _Header:
-    """One header while it is written."""
+    """One header while it is being written."""
 
-    def __init__(self, forest: Forest, name: str, rows: Rows, scale: Scale, speed: bool) -> None:
+    def __init__(self, forest: Forest, name: str, rows: RowType, scale: Scale, speed: bool) -> None:
         self.forest = forest
         self.name = name
         self.rows = rows
@@ -190,7 +190,7 @@ class _Header:
         return f"{macro}_{read}({name}[{index}])"
 
     def _part(self, what: str, values: Sequence[float], start: str, index: str) -> str:
-        """Add an array that is read from some place on: a pointer is declared, and set by `set`."""
+        """Add an array that is read from some place on, through a pointer that `set` sets."""
         expression = self._array(what, values, index)
         self.pointers.append(f"const {TYPES[item_code(values)][0]} *{what};")
         self.set.append(f"{what} = {self.name}_{what} + {start};")
@@ -199,13 +199,13 @@ class _Header:
     # ---- Tables
 
     def _tables(self) -> str:
-        packed = pack(self.forest, self.rows, self.scales)
-        trees, leaves = packed.trees, packed.leaves
+        layout = lay_out(self.forest, self.rows, self.scales)
+        trees, leaves = layout.trees, layout.leaves
         kind = "uint_fast16_t" if len(trees.leaves) + len(trees.sizes) < 65536 else "uint_fast32_t"
         names, walk = ["t", "leaf"], ["(void)row;", "leaf = t;"]
         if trees.tests:
             names.append("i")
-            walk = self._filled(packed) if packed.filled else self._preorder(packed, names)
+            walk = self._filled(layout) if layout.filled else self._preorder(layout, names)
         if leaves.places is not None:
             at = self._array("leaves", leaves.places, "leaf")
         else:
@@ -252,28 +252,28 @@ class _Header:
             right = f"((f & {splits.equal}) ? (({gone}) ? {there} : x != {cut}) : {right})"
         return read, right
 
-    def _filled(self, packed: Packed) -> list[str]:
-        """Down a tree of which all leaves are equally deep: split i has the children 2i, 2i + 1."""
-        half = 1 << packed.trees.levels
-        read, right = self._ask(packed.splits, f"t * {half}")
+    def _filled(self, layout: Layout) -> list[str]:
+        """Walk down a tree whose leaves are all equally deep: split i has children 2i, 2i + 1."""
+        half = 1 << layout.trees.levels
+        read, right = self._ask(layout.splits, f"t * {half}")
         step = [*read, f"i = {right} ? 2 * i + 1 : 2 * i;"]
-        if packed.bytes < UNROLL:
+        if layout.bytes < UNROLL:
             walk = ["do {", *_indent(step), f"}} while (i < {half});"]
         else:
-            walk = [" ".join(step)] * packed.trees.levels
+            walk = [" ".join(step)] * layout.trees.levels
         return [*self.set, "i = 1;", *walk, f"leaf = t * {half} + i - {half};"]
 
-    def _preorder(self, packed: Packed, names: list[str]) -> list[str]:
-        """Down a tree of n splits: s of them are on the left, and as many leaves and one more."""
+    def _preorder(self, layout: Layout, names: list[str]) -> list[str]:
+        """Walk down a tree of n splits: on its left are s splits and s + 1 leaves."""
         names += ["n", "s", "root = 0"]
-        read, right = self._ask(packed.splits, "")
+        read, right = self._ask(layout.splits, "")
         return [
-            f"n = {self._array('sizes', packed.trees.sizes, 't')};",
+            f"n = {self._array('sizes', layout.trees.sizes, 't')};",
             "i = root;",
             "leaf = root + t;",
             "root += n;",
             "while (n) {",
-            f"    s = {self._array('skips', packed.trees.skips, 'i')};",
+            f"    s = {self._array('skips', layout.trees.skips, 'i')};",
             *_indent(read),
             f"    if ({right}) {{",
             "        s++;",
@@ -288,7 +288,7 @@ class _Header:
         ]
 
     def _add(self, leaves: Leaves, at: str) -> tuple[list[str], list[str]]:
-        """Statements: what adds the votes of a leaf, and what follows all trees."""
+        """The statements that add the votes of a leaf, and those that follow all trees."""
         self.set = []
         if leaves.kind == "class":
             return [f"out[{at}] += {leaves.weight};"], []
@@ -404,11 +404,10 @@ class _Header:
     def _predict(self) -> str:
         macro, lines = self.name.upper(), [f"{self.name}_sum out[{self.name.upper()}_VOTES];"]
         if self.forest.regression:
-            step = self.forest.span / (self.forest.scale * len(self.forest))
             lines += [
                 "volatile float value; /* rounded to float32 after each step, on any machine */",
                 f"{self.name}_votes(row, out);",
-                f"value = (float)out[0] * {_float(step)};",
+                f"value = (float)out[0] * {_float(self.forest.step())};",
                 f"value = value + {_float(self.forest.low)};",
                 "return value;",
             ]
@@ -438,7 +437,7 @@ class _Header:
         )
 
     def _scaled(self) -> str:
-        """The function that makes a number what a row holds: `scaling.scaled`, in C."""
+        """The function that turns a number into what a row holds: `scaling.scaled`, in C."""
         low, high = RANGES[self.rows]
         scale = self._array("scales", self.scales, "feature")
         return (
@@ -460,7 +459,7 @@ def _numbers(values: Iterable[str], indent: int = 4) -> str:
     """Values with commas, in lines of a moderate width."""
     lines, line = [], " " * indent
     for value in values:
-        if len(line) + len(value) > WIDTH and line.strip():
+        if len(line) + len(value) > LINE and line.strip():
             lines.append(line.rstrip())
             line = " " * indent
         line += value + ", "
@@ -468,7 +467,7 @@ def _numbers(values: Iterable[str], indent: int = 4) -> str:
 
 
 def _float(value: float) -> str:
-    """A float32 as a constant in C that is read back to the same bits."""
+    """A float32 as a constant in C that has the same bits when it is read."""
     if math.isinf(value):
         return "INFINITY" if value > 0 else "-INFINITY"
     text = f"{struct.unpack('<f', struct.pack('<f', value))[0]:.9g}"
@@ -476,7 +475,7 @@ def _float(value: float) -> str:
 
 
 def _comment(line: str) -> str:
-    """A line that ends no comment and is ASCII, with trigraphs or without."""
+    """A line that cannot end a comment, in ASCII and without trigraphs."""
     line = re.sub(r"\?(?=\?)", "? ", line).replace("*/", "* /").replace("/*", "/ *")
     return line.encode("ascii", "backslashreplace").decode().rstrip("\\ ")
 

@@ -1,10 +1,10 @@
-"""Write a forest as a MicroPython module of `bytes` constants, that predicts without allocation.
+"""Write a forest as a MicroPython module of `bytes` constants that predicts without allocation.
 
     text = to_micropython(forest, rows="int16")       # float32 if left out
     open("model.py", "w").write(text)                 # then: mpy-cross model.py, or freeze it
 
-The module imports nothing of ours. Frozen into the firmware its constants stay in flash; as `.mpy`
-they are loaded into the heap. It runs on CPython too.
+The module imports nothing of EdgeForest. Frozen into the firmware, its constants stay in flash; as
+`.mpy` they are loaded into the heap. It runs on CPython too.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from dataclasses import replace
 from typing import Any
 
 from edgeforest.forest import Forest
+from edgeforest.forests.walking import forest_of
 
-from .packing import (
+from .layout import (
+    Layout,
     Leaves,
-    Packed,
     Question,
     Splits,
     Trees,
-    as_forest,
     describe_row,
+    lay_out_trees,
     most_votes,
-    pack_trees,
     read_trees,
 )
-from .scaling import RANGES, Rows, Scale, scales_of
+from .scaling import RANGES, RowType, Scale, scales_of
 
 MISSING = 65535  # the bin of a missing number
-UNKNOWN = 65534  # the code of what is no category
+UNKNOWN = 65534  # the code of what is not a category
 
 
-def to_micropython(model: Any, *, rows: Rows = "float32", scale: Scale = None) -> str:
+def to_micropython(model: Any, *, rows: RowType = "float32", scale: Scale = None) -> str:
     """A forest, or fitted estimator, as the text of a MicroPython module.
 
     Its `predict_into(row, out)` is that of the forest: the same votes, bit for bit. `predict(row)`
-    gives the label (or value). With `rows="float32"` a row holds numbers, NaN where one is missing;
-    with "int16" or "uint8", for features that are whole numbers, it holds whole numbers of that
-    range, such as `bytes`. Other features need a `scale`: a row then holds each value times that,
-    and `scaled(feature, x)` in the module makes it so; "auto" takes a power of ten for each
-    feature. Categories are 1, 2, ..., and 0 if missing.
+    returns the label (or value). With `rows="float32"` a row holds numbers, NaN where one is
+    missing; with "int16" or "uint8", for features that are whole numbers, it holds whole numbers in
+    that range, such as `bytes`. Other features need a `scale`: a row then holds each value times
+    the scale, which `scaled(feature, x)` in the module computes; "auto" takes a power of ten for
+    each feature. Categories are 1, 2, ..., and 0 if missing.
 
     >>> from edgeforest import train
     >>> X = [[i % 50, i % 7] for i in range(300)]
@@ -55,13 +55,13 @@ def to_micropython(model: Any, *, rows: Rows = "float32", scale: Scale = None) -
     >>> sum(out) == forest.scale * 3
     True
     """
-    return _Module(as_forest(model), rows, scale).text()
+    return _Module(forest_of(model), rows, scale).text()
 
 
 class _Module:
-    """One module while it is written."""
+    """One module while it is being written."""
 
-    def __init__(self, forest: Forest, rows: Rows, scale: Scale) -> None:
+    def __init__(self, forest: Forest, rows: RowType, scale: Scale) -> None:
         self.forest = forest
         self.rows = rows
         self.scales = scales_of(forest, rows, scale)
@@ -77,11 +77,11 @@ class _Module:
             bins = _Bins(trees)
             before, self.row = self._bin_row(bins), "bins"
             trees = bins.apply(trees)
-        packed = pack_trees(trees)
+        layout = lay_out_trees(trees)
         walk = ["leaf = t"]
         if trees.tests:
-            walk = self._filled(packed) if packed.filled else self._preorder(packed)
-        add, after = self._add(packed.leaves)
+            walk = self._filled(layout) if layout.filled else self._preorder(layout)
+        add, after = self._add(layout.leaves)
         self.predict_into = [
             "def predict_into(row, out):",
             '    """Sum the votes of the trees for a row into `out`; returns the place of the most."""',
@@ -89,7 +89,7 @@ class _Module:
             f"    for k in range({forest.n_votes}):",
             "        out[k] = 0",
             *_indent(before),
-            *([] if packed.filled or not trees.tests else ["    root = 0"]),
+            *([] if layout.filled or not trees.tests else ["    root = 0"]),
             f"    for t in range({len(forest)}):",
             *_indent(_indent([*walk, *add])),
             *_indent(after),
@@ -124,7 +124,7 @@ class _Module:
         return "\n".join(parts) + "\n"
 
     def _read(self, name: str, values: Sequence[float], index: str, local: bool = True) -> str:
-        """Add whole numbers from 0 on as `bytes`, one for each byte of a number; how to read them."""
+        """Add whole numbers as `bytes` constants, a constant a byte; returns how to read them."""
         whole = [int(v) for v in values]
         parts = []
         for shift in range(0, max(8, max(whole, default=0).bit_length()), 8):
@@ -137,7 +137,7 @@ class _Module:
             parts.append(f"({read} << {shift})" if shift else read)
         return parts[0] if len(parts) == 1 else f"({' | '.join(parts)})"
 
-    # ---- Numbers become bins, once a row: then all that the trees compare is small whole numbers
+    # ---- Numbers become bins, once for each row: then trees compare only small whole numbers
 
     def _bin_row(self, bins: _Bins) -> list[str]:
         keys = [key for cuts in bins.cuts.values() for key in cuts]
@@ -237,9 +237,9 @@ class _Module:
             right = f"(({same}) if x else {there}) if f & {splits.equal} else ({right})"
         return lines, right
 
-    def _filled(self, packed: Packed) -> list[str]:
-        half = 1 << packed.trees.levels
-        lines, right = self._ask(packed.splits, "j")
+    def _filled(self, layout: Layout) -> list[str]:
+        half = 1 << layout.trees.levels
+        lines, right = self._ask(layout.splits, "j")
         return [
             "i = 1",
             f"while i < {half}:",
@@ -251,15 +251,15 @@ class _Module:
             f"leaf = t * {half} + i - {half}",
         ]
 
-    def _preorder(self, packed: Packed) -> list[str]:
-        lines, right = self._ask(packed.splits, "i")
+    def _preorder(self, layout: Layout) -> list[str]:
+        lines, right = self._ask(layout.splits, "i")
         return [
-            f"n = {self._read('SIZES', packed.trees.sizes, 't')}",
+            f"n = {self._read('SIZES', layout.trees.sizes, 't')}",
             "i = root",
             "leaf = root + t",
             "root += n",
             "while n:",
-            f"    s = {self._read('SKIPS', packed.trees.skips, 'i')}",
+            f"    s = {self._read('SKIPS', layout.trees.skips, 'i')}",
             *_indent(lines),
             f"    if {right}:",
             "        s += 1",
@@ -326,9 +326,8 @@ class _Module:
 
     def _value(self) -> list[str]:
         forest = self.forest
-        step = struct.pack("<f", forest.span / (forest.scale * len(forest)))
         return [
-            f'_STEP, _BASE = struct.unpack("<2f", {step + struct.pack("<f", forest.low)!r})',
+            f'_STEP, _BASE = struct.unpack("<2f", {struct.pack("<2f", forest.step(), forest.low)!r})',
             "\n",
             "def value(total):",
             '    """The value that summed votes stand for, computed as float32 machines do."""',
@@ -350,7 +349,7 @@ class _Bins:
         found: dict[int, set[int]] = {}
         for test in trees.tests:
             if test.equal and not (0 <= test.cut < UNKNOWN and test.cut == int(test.cut)):
-                raise ValueError(f"feature {test.feature} has a category that is no code")
+                raise ValueError(f"feature {test.feature} has a category that is not a code")
             if not test.equal:
                 if test.feature in self.codes:
                     raise ValueError(f"feature {test.feature} is both a number and a category")
@@ -364,7 +363,7 @@ class _Bins:
                 )
 
     def apply(self, trees: Trees) -> Trees:
-        """The same trees that compare bins."""
+        """The same trees, comparing bins."""
         places = {(f, key): i for f, keys in self.cuts.items() for i, key in enumerate(keys)}
         known: dict[Question, Question] = {}
         for test in trees.tests:
@@ -375,7 +374,7 @@ class _Bins:
 
 
 def _key(x: float) -> int:
-    """A whole number of 32 bits that is ordered as float32 is."""
+    """A whole number of 32 bits, in the same order as float32."""
     bits: int = struct.unpack("<I", struct.pack("<f", x))[0]
     return bits ^ 0xFFFFFFFF if bits >> 31 else bits | 0x80000000
 

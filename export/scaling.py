@@ -1,8 +1,9 @@
 """Rows of whole numbers: which forests they suit, and the scales that make them suit more.
 
 A row of int16 or uint8 holds q where a row of float32 holds q / scale; both get the same answer, to
-the last bit. What such a row cannot hold, a value between two whole numbers or outside of its type,
-would get a wrong answer without a word. So a forest is refused if its thresholds show such values.
+the last bit. Such a row cannot hold a value between two whole numbers, or outside the range of its
+type: the answer would be wrong without a warning. So a forest is refused if its thresholds show
+that it was trained on such values.
 """
 
 from __future__ import annotations
@@ -12,23 +13,24 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
-from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, MASK, Forest
+from edgeforest.forest import HUGE, MASK, Forest
+from edgeforest.forests import walking
 from edgeforest.host.frames import rows_of
 from edgeforest.host.names import quoted
 
-Rows: TypeAlias = Literal["float32", "int16", "uint8"]
+RowType: TypeAlias = Literal["float32", "int16", "uint8"]
 Scale: TypeAlias = float | Literal["auto"] | None
 
 RANGES = {"int16": (-32768, 32767), "uint8": (0, 255)}  # of the rows that are whole numbers
-GRID = 128  # training places thresholds at halves and, for many values, at such parts of the range
-MOST = 30  # the highest power of ten that is a scale: float32 ends at 38
+GRID = 128  # training puts thresholds at halves; with many values, at 1/128 parts of the range
+MOST = 30  # the highest power of ten for a scale: float32 ends at 38
 
 
-def scales_of(forest: Forest, rows: Rows, scale: Scale) -> list[float]:
+def scales_of(forest: Forest, rows: RowType, scale: Scale) -> list[float]:
     """The scale of every feature in rows of this type; none for float32.
 
-    None stands for whole numbers as they are, and refuses a forest that was trained on others.
-    "auto" takes the largest power of ten for each feature. A number is that of all features.
+    None leaves whole numbers as they are, and refuses a forest that was trained on fractions.
+    "auto" takes the largest power of ten for each feature. A number is the scale of all features.
     """
     if rows == "float32":
         if scale is not None:
@@ -37,7 +39,7 @@ def scales_of(forest: Forest, rows: Rows, scale: Scale) -> list[float]:
     if rows not in RANGES:
         raise ValueError(f"rows must be 'float32', 'int16' or 'uint8', got {rows!r}")
     if scale is not None and scale != "auto":
-        scale = _number(scale)
+        scale = _checked(scale)
     scales = [1.0] * forest.n_features
     for f, cuts in _cuts(forest).items():
         if scale == "auto":
@@ -50,7 +52,7 @@ def scales_of(forest: Forest, rows: Rows, scale: Scale) -> list[float]:
     return scales
 
 
-def _number(scale: Any) -> float:
+def _checked(scale: Any) -> float:
     if isinstance(scale, (str, bool)) or not hasattr(scale, "__float__"):
         raise TypeError(f"scale must be a number such as 10, or 'auto', got {scale!r}")
     if not 10.0**-MOST <= (value := float(scale)) <= 10.0**MOST:
@@ -83,13 +85,11 @@ def whole_cut(cut: float, scale: float) -> int:
 
 def _splits(forest: Forest) -> Iterator[tuple[int, int, float]]:
     """The tree, the feature and the threshold of every split on a number."""
-    ends = [*list(forest.roots)[1:], len(forest.feature)]
-    for t, (root, end) in enumerate(zip(forest.roots, ends, strict=True)):
-        for i in range(root, end):
-            word, cut = forest.feature[i], forest.threshold[i]
+    for t, (start, end) in enumerate(walking.stretches(forest)):
+        for node in walking.nodes(forest, start, end):
             # At HUGE a split asks only whether the value is missing.
-            if word != LEAF and not word & EQUAL and -HUGE <= cut < HUGE:
-                yield t, word & FEATURE, cut
+            if not node.is_leaf and not node.categorical and -HUGE <= node.threshold < HUGE:
+                yield t, node.feature, node.threshold
 
 
 def _cuts(forest: Forest) -> dict[int, set[float]]:
@@ -100,7 +100,7 @@ def _cuts(forest: Forest) -> dict[int, set[float]]:
     return found
 
 
-def _largest(cuts: set[float], rows: Rows) -> float:
+def _largest(cuts: set[float], rows: RowType) -> float:
     """The largest power of ten at which thresholds stay within the type."""
     _, high = RANGES[rows]
     top = max(map(abs, cuts)) or 1.0
@@ -110,7 +110,7 @@ def _largest(cuts: set[float], rows: Rows) -> float:
     return float(f"1e{power}")
 
 
-def _refuse_outside(forest: Forest, f: int, cuts: set[float], rows: Rows, scale: float) -> None:
+def _refuse_outside(forest: Forest, f: int, cuts: set[float], rows: RowType, scale: float) -> None:
     low, high = RANGES[rows]
     for cut in (min(cuts), max(cuts)):
         if low <= whole_cut(cut, scale) < high:
@@ -123,24 +123,24 @@ def _refuse_outside(forest: Forest, f: int, cuts: set[float], rows: Rows, scale:
         )
 
 
-def _refuse_fractions(forest: Forest, rows: Rows) -> None:
-    """Refuse thresholds that training on whole numbers does not place.
+def _refuse_fractions(forest: Forest, rows: RowType) -> None:
+    """Refuse thresholds that training on whole numbers does not make.
 
-    It places them at values, midway between two, and at 1/128 parts of a range of at least 255; of
-    the last, a tree has no two between neighbouring whole numbers.
+    It makes them at values, midway between two values, and at 1/128 parts of a range of at least
+    255. A tree has at most one of the last kind between two neighbouring whole numbers.
     """
     seen: dict[tuple[int, int, int], float] = {}
     for t, f, cut in _splits(forest):
         if cut * 2 % 1 and (cut * GRID % 1 or seen.setdefault((t, f, math.floor(cut)), cut) != cut):
             raise ValueError(
                 f"feature {quoted(forest.names[f])} was trained on fractions (it has a threshold of "
-                f"{cut:.7g}), which {rows} cannot hold; give a scale such as 10, or auto, or 1 to "
-                "round its values, or take float32"
+                f"{cut:.7g}), which {rows} cannot hold; use scale=10 or scale=auto, scale=1 to "
+                "round its values, or rows=float32"
             )
 
 
-def scaled(x: float, scale: float, rows: Rows) -> int:
-    """A number as a row holds it, computed as the exports do; the largest one if it is missing.
+def scaled(x: float, scale: float, rows: RowType) -> int:
+    """A number as a row holds it, computed as the exports do; the largest if it is missing.
 
     >>> scaled(21.37, 10, "int16"), scaled(-0.25, 10, "int16"), scaled(1e9, 10, "uint8")
     (214, -3, 255)
@@ -157,11 +157,11 @@ def scaled(x: float, scale: float, rows: Rows) -> int:
 
 
 def rounded_rows(
-    model: Any, X: Any, *, rows: Rows = "int16", scale: Scale = None
+    model: Any, X: Any, *, rows: RowType = "int16", scale: Scale = None
 ) -> list[list[Any]]:
-    """The rows of X as a header or module of `rows` sees them: every number rounded to its step.
+    """The rows of X as a header or module of `rows` sees them: numbers rounded to their steps.
 
-    The forest answers for them what the export answers: compare it with its answers for X.
+    For these rows the forest answers what the export answers for X.
 
     >>> from edgeforest import train
     >>> X = [[i % 50 / 10, i % 7] for i in range(300)]
@@ -169,12 +169,12 @@ def rounded_rows(
     >>> rounded_rows(forest, [[2.04, 3]], scale=10)
     [[2.0, 3.0]]
     """
-    forest: Forest = getattr(model, "forest_", model)
+    forest = walking.forest_of(model)
     return round_rows(forest, X, rows, scales_of(forest, rows, scale))
 
 
-def round_rows(forest: Forest, X: Any, rows: Rows, scales: list[float]) -> list[list[Any]]:
-    """The same, with the scale of every feature."""
+def round_rows(forest: Forest, X: Any, rows: RowType, scales: list[float]) -> list[list[Any]]:
+    """`rounded_rows`, given the scale of every feature."""
     return [
         [
             v

@@ -1,4 +1,4 @@
-"""Make a forest smaller without a change of any vote; or smaller still, with fewer levels of votes.
+"""Make a forest smaller without changing any vote; or smaller still, with fewer levels of votes.
 
 >>> from edgeforest import train
 >>> rows = [[i % 7, i % 3] for i in range(60)]
@@ -14,15 +14,26 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from edgeforest.checks import between
-from edgeforest.forest import EQUAL, FEATURE, HUGE, INF, LEAF, LEVELS, MISSING_LEFT, Forest
-from edgeforest.forests.merging import _forest, like
+from edgeforest.codes import vote_shares
+from edgeforest.forest import HUGE, INF, LEVELS, Forest
+from edgeforest.forests.merging import like
+from edgeforest.forests.walking import (
+    NARROW,
+    Node,
+    add_leaf,
+    add_split,
+    forest_of,
+    leaves,
+    node_at,
+    votes_of,
+)
 from edgeforest.host.frames import rows_of
 
 _Paths: TypeAlias = "dict[int, _Numbers | _Categories]"
-BOTH = 0  # sides that rows of a node can go to
+BOTH = 0  # where the rows of a node can go
 ONLY_LEFT = 1
 ONLY_RIGHT = 2
 
@@ -31,9 +42,9 @@ ONLY_RIGHT = 2
 class Shrinkage:
     """What `shrink` did: sizes before and after, and predictions that changed.
 
-    Bytes are those of the model as JSON, votes the stored ones: one for each class, or one level of
-    a regression, of each leaf or each distinct leaf, whichever takes less. `changed` of `rows`
-    predictions differ; without rows both are 0.
+    Bytes are those of the model as JSON. Votes are the stored ones, one for each class (or one
+    level of a regression) of each leaf, or of each distinct leaf if that takes less. `changed` of
+    `rows` predictions differ; without rows both are 0.
     """
 
     bytes_before: int
@@ -51,22 +62,23 @@ class Shrinkage:
         >>> print(Shrinkage(2000, 900, 60, 40, 60, 8, 100, 0))
         2000 to 900 bytes, 60 to 40 nodes, 60 to 8 votes; 0 of 100 predictions change
         """
-        told = f"; {self.changed} of {self.rows} predictions change" if self.rows else ""
+        changes = f"; {self.changed} of {self.rows} predictions change" if self.rows else ""
         return (
             f"{self.bytes_before} to {self.bytes_after} bytes, "
             f"{self.nodes_before} to {self.nodes_after} nodes, "
-            f"{self.votes_before} to {self.votes_after} votes{told}"
+            f"{self.votes_before} to {self.votes_after} votes{changes}"
         )
 
 
 def shrink(forest: Any, rows: Any = None, *, levels: int | None = None) -> tuple[Forest, Shrinkage]:
-    """A smaller forest, of a Forest or a fitted estimator, and what became of its size.
+    """A smaller copy of a Forest or of a fitted estimator's forest, and a report of the sizes.
 
-    Leaves that vote alike share their votes, where that takes less. Tests are left out that cannot
-    go both ways, or lead to the same votes either way, or add nothing to another of the same
-    number; so are nodes and votes that nothing leads to. All that changes no vote of any row. With
-    `levels`, from 1 to 65535, a leaf shares that many votes out, so that more of them are alike:
-    the forest then answers a little differently. Give `rows` to count how many predictions change.
+    Leaves with the same votes share them, where that takes less. Splits are left out if rows can go
+    only one way, if both ways lead to the same votes, or if another split on the same number makes
+    them needless; so are nodes and votes that nothing leads to. None of this changes a vote of any
+    row. With `levels`, from 1 to 65535, a leaf distributes that many votes, so that more leaves are
+    the same: the forest then answers a little differently. Give `rows` to count how many
+    predictions change.
 
     >>> from edgeforest import train
     >>> rows = [[i % 7, i % 5] for i in range(70)]
@@ -78,19 +90,19 @@ def shrink(forest: Any, rows: Any = None, *, levels: int | None = None) -> tuple
     Traceback (most recent call last):
     ValueError: levels must be from 1 to 65535, got 0
     """
-    forest = _forest(forest, "forest")
+    forest = forest_of(forest, "forest")
     small = like(forest)
     if levels is not None:
         small.scale = min(forest.scale, between("levels", levels, 1, LEVELS))
     subtrees = _Subtrees(forest, small.scale)
-    if len(forest.feature) > 65535:
+    if len(forest.feature) > NARROW:
         small.right = array("I")
     for root in forest.roots:
         subtrees.write(subtrees.read(root), small)
-    if len(small.feature) <= 65535:
+    if len(small.feature) <= NARROW:
         small.right = array("H", small.right)
     small.votes = subtrees.votes
-    _part(small, forest.n_votes)
+    _unshare(small, forest.n_votes)
     small.prepare()
     rows = rows_of(forest, rows)
     if rows is not None and not hasattr(rows, "__len__"):
@@ -110,121 +122,128 @@ def shrink(forest: Any, rows: Any = None, *, levels: int | None = None) -> tuple
     )
 
 
+class _Leaf(NamedTuple):
+    """A subtree that is a leaf."""
+
+    votes: tuple[int, ...]
+
+
+class _Split(NamedTuple):
+    """A subtree that begins with a split; `left` and `right` are subtrees too."""
+
+    feature: int
+    threshold: float
+    categorical: bool
+    missing_left: bool
+    left: int
+    right: int
+
+    def continues(self, other: _Leaf | _Split) -> TypeGuard[_Split]:
+        """Whether the other one begins with a question about the same number."""
+        return (
+            isinstance(other, _Split)
+            and not self.categorical
+            and not other.categorical
+            and self.feature == other.feature
+        )
+
+
 class _Subtrees:
-    """Every subtree once: equal ones, of any tree, have the same number."""
+    """Every subtree once: equal ones, of any tree, have the same place."""
 
     def __init__(self, forest: Forest, scale: int) -> None:
         self.forest = forest
         self.scale = scale
         self.votes = array("H")
-        self.known: dict[tuple[Any, ...], int] = {}  # from what it is to its number
-        self.parts: list[tuple[Any, ...]] = []  # and back
-        self.places: dict[tuple[int, ...], int] = {}  # of votes that are written
+        self.places: dict[_Leaf | _Split, int] = {}
+        self.subtrees: list[_Leaf | _Split] = []  # by their places
+        self.written: dict[tuple[int, ...], int] = {}  # where votes are in `votes`
 
-    def number(self, *part: Any) -> int:
-        """Of a leaf: its votes. Else feature, threshold, and the numbers of both sides."""
-        if part not in self.known:
-            self.known[part] = len(self.parts)
-            self.parts.append(part)
-        return self.known[part]
+    def place(self, subtree: _Leaf | _Split) -> int:
+        """The place of a subtree; a new one if it is not known."""
+        new = len(self.subtrees)
+        place = self.places.setdefault(subtree, new)
+        if place == new:
+            self.subtrees.append(subtree)
+        return place
 
     def read(self, root: int) -> int:
-        """The number of a tree, with what it does not need left out."""
-        forest = self.forest
-        order, sides = _walk(forest, root)
+        """The place of a tree, without what it does not need."""
+        order, sides = _walk(self.forest, root)
         found: dict[int, int] = {}
         for node in reversed(order):  # children come before their parents
-            feature, right = forest.feature[node], forest.right[node]
-            if feature == LEAF:
-                found[node] = self.number(self.vote(right))
-                continue
-            side = sides[node]
-            if side != BOTH:
-                found[node] = found[node + 1 if side == ONLY_LEFT else right]
+            if node.is_leaf:
+                found[node.place] = self.place(_Leaf(self.scaled(node)))
+            elif sides[node.place] != BOTH:
+                to_left = sides[node.place] == ONLY_LEFT
+                found[node.place] = found[node.left if to_left else node.right]
             else:
-                test = feature, forest.threshold[node]
-                found[node] = self.split(*test, found[node + 1], found[right])
+                test = node.feature, node.threshold, node.categorical, node.missing_left
+                found[node.place] = self.split(_Split(*test, found[node.left], found[node.right]))
         return found[root]
 
-    def split(self, feature: int, threshold: float, left: int, right: int) -> int:
-        """The number of a subtree that begins with this test, or of a smaller one that votes alike.
+    def split(self, new: _Split) -> int:
+        """The place of this subtree, or of a smaller one that always votes the same.
 
-        "Is x at most 1, and if so, at most 0?" is one test if both answers no lead to the same.
+        "Is x at most 1, and if so, at most 0?" is one question if both answers no lead to the same.
         """
-        while left != right:
-            to_left = feature & MISSING_LEFT
-            one, two = self.parts[left], self.parts[right]
-            if self.continues(feature, one) and one[1] < threshold and one[3] == right:
-                feature = one[0] if to_left else feature
-                threshold, left = one[1], one[2]
-            elif self.continues(feature, two) and two[1] > threshold and two[2] == left:
-                feature = feature if to_left else two[0]
-                threshold, right = two[1], two[3]
+        while new.left != new.right:
+            one, two = self.subtrees[new.left], self.subtrees[new.right]
+            if new.continues(one) and one.threshold < new.threshold and one.right == new.right:
+                missing_left = new.missing_left and one.missing_left
+                new = one._replace(missing_left=missing_left)
+            elif new.continues(two) and two.threshold > new.threshold and two.left == new.left:
+                missing_left = new.missing_left or two.missing_left
+                new = two._replace(missing_left=missing_left)
             else:
-                return self.number(feature, threshold, left, right)
-        return right
+                return self.place(new)
+        return new.right
 
-    def continues(self, feature: int, part: tuple[Any, ...]) -> bool:
-        """Whether a subtree begins with a test of the same number; missing values do not matter."""
-        return len(part) > 1 and not feature & EQUAL and not (feature ^ part[0]) & ~MISSING_LEFT
-
-    def vote(self, place: int) -> tuple[int, ...]:
+    def scaled(self, leaf: Node) -> tuple[int, ...]:
         """The votes of a leaf, at the new scale."""
-        width, old = self.forest.n_votes, self.forest.scale
-        votes = self.forest.votes[place * width : (place + 1) * width]
-        if self.scale == old:
+        votes = votes_of(self.forest, leaf)
+        if self.scale == self.forest.scale:
             return tuple(votes)
-        changed = []
-        upto = before = 0
-        for vote in votes:  # rounded so that they add up
-            upto += vote
-            after = (2 * upto * self.scale + old) // (2 * old)
-            changed.append(after - before)
-            before = after
-        return tuple(changed)
+        return tuple(vote_shares(votes, self.forest.scale, self.scale))
 
-    def write(self, number: int, small: Forest) -> None:
-        """Append a tree in preorder; leaves that vote alike share their votes."""
+    def write(self, place: int, small: Forest) -> None:
+        """Append a tree in preorder; leaves with the same votes share them."""
         small.roots.append(len(small.feature))
-        stack = [(number, -1)]
+        stack = [(place, -1)]
         while stack:
-            number, parent = stack.pop()
+            place, parent = stack.pop()
             here = len(small.feature)
             if parent >= 0:
                 small.right[parent] = here
-            part = self.parts[number]
-            if len(part) == 1:
-                small.feature.append(LEAF)
-                small.threshold.append(0.0)
-                small.right.append(self.place(part[0]))
-                continue
-            feature, threshold, left, right = part
-            small.feature.append(feature)
-            small.threshold.append(threshold)
-            small.right.append(0)
-            stack.append((right, here))
-            stack.append((left, -1))
+            subtree = self.subtrees[place]
+            if isinstance(subtree, _Leaf):
+                add_leaf(small, self.write_votes(subtree.votes))
+            else:
+                feature, threshold, categorical, missing_left, left, right = subtree
+                add_split(small, feature, threshold, categorical, missing_left)
+                stack.append((right, here))
+                stack.append((left, -1))
 
-    def place(self, votes: tuple[int, ...]) -> int:
-        """Where these votes are stored: only those that are written are."""
-        if votes not in self.places:
-            self.places[votes] = len(self.places)
+    def write_votes(self, votes: tuple[int, ...]) -> int:
+        """Where these votes are stored: they are written once."""
+        if votes not in self.written:
+            self.written[votes] = len(self.written)
             self.votes.extend(votes)
-        return self.places[votes]
+        return self.written[votes]
 
 
-def _part(small: Forest, width: int) -> None:
-    """Give each leaf votes of its own if a file takes less so: it then tells no places of votes."""
-    leaves = [i for i, f in enumerate(small.feature) if f == LEAF]
+def _unshare(small: Forest, n_votes: int) -> None:
+    """Give each leaf its own votes if the file is smaller: it then needs no places of votes."""
+    places = leaves(small)
     size = 1 if max(small.votes) < 256 else 2
-    shared = len(leaves) * small.right.itemsize + len(small.votes) * size
-    if len(leaves) * width * size > shared:
+    shared = len(places) * small.right.itemsize + len(small.votes) * size
+    if len(places) * n_votes * size > shared:
         return
     votes = array("H")
-    for place, leaf in enumerate(leaves):
-        start = small.right[leaf] * width
-        votes.extend(small.votes[start : start + width])
-        small.right[leaf] = place
+    for i, leaf in enumerate(places):
+        start = small.right[leaf] * n_votes
+        votes.extend(small.votes[start : start + n_votes])
+        small.right[leaf] = i
     small.votes = votes
 
 
@@ -232,15 +251,17 @@ def _part(small: Forest, width: int) -> None:
 
 
 class _Numbers:
-    """What is known of a number at a node: low < x <= high, or it is missing."""
+    """What is known about a number at a node: low < x <= high, or it is missing."""
 
     def __init__(self, low: float = -INF, high: float = INF, missing: bool = True) -> None:
         self.low, self.high, self.missing = low, high, missing
 
-    def split(self, threshold: float, to_left: bool) -> tuple[_Numbers | None, _Numbers | None]:
+    def split(
+        self, threshold: float, missing_left: bool
+    ) -> tuple[_Numbers | None, _Numbers | None]:
         """What is known on the left and on the right; None where no row can go."""
-        left = _Numbers(self.low, min(self.high, threshold), self.missing and to_left)
-        right = _Numbers(max(self.low, threshold), self.high, self.missing and not to_left)
+        left = _Numbers(self.low, min(self.high, threshold), self.missing and missing_left)
+        right = _Numbers(max(self.low, threshold), self.high, self.missing and not missing_left)
         return left.some(), right.some()
 
     def some(self) -> _Numbers | None:
@@ -248,49 +269,53 @@ class _Numbers:
 
 
 class _Categories:
-    """What is known of a category at a node: it is one, or none of some, or it is missing."""
+    """What is known about a category at a node: `one`, or not one of `none`, or missing."""
 
     def __init__(
         self, one: float = 0.0, none: frozenset[float] = frozenset(), missing: bool = True
     ) -> None:
         self.one, self.none, self.missing = one, none, missing
 
-    def split(self, code: float, to_left: bool) -> tuple[_Categories | None, _Categories | None]:
-        missing_left, missing_right = self.missing and to_left, self.missing and not to_left
+    def split(
+        self, code: float, missing_left: bool
+    ) -> tuple[_Categories | None, _Categories | None]:
+        """What is known on the left and on the right; None where no row can go."""
+        to_left, to_right = self.missing and missing_left, self.missing and not missing_left
         left = right = None
-        if missing_left or (code not in self.none and self.one in (0.0, code) and code):
-            left = _Categories(code, frozenset(), missing_left)
-        if missing_right or self.one != code or not code:
-            right = _Categories(self.one, self.none | {code}, missing_right)
+        if to_left or (code not in self.none and self.one in (0.0, code) and code):
+            left = _Categories(code, frozenset(), to_left)
+        if to_right or self.one != code or not code:
+            right = _Categories(self.one, self.none | {code}, to_right)
         return left, right
 
 
-def _walk(forest: Forest, root: int) -> tuple[list[int], dict[int, int]]:
+def _walk(forest: Forest, root: int) -> tuple[list[Node], dict[int, int]]:
     """The nodes that rows can reach, parents first, and where rows can go from each."""
-    order: list[int] = []
+    order: list[Node] = []
     sides: dict[int, int] = {}
     paths: _Paths = {}
     stack = [(root, paths)]
     while stack:
-        node, paths = stack.pop()
+        place, paths = stack.pop()
+        node = node_at(forest, place)
         order.append(node)
         if len(order) > len(forest.feature):
-            raise ValueError("trees of this forest share nodes; train it again, or load it anew")
-        feature, threshold = forest.feature[node], forest.threshold[node]
-        if feature == LEAF:
+            raise ValueError("the trees of this forest share nodes; train or load it again")
+        if node.is_leaf:
             continue
-        f, equal = feature & FEATURE, bool(feature & EQUAL)
+        f, kind = node.feature, node.categorical
         left_paths = right_paths = paths
-        sides[node] = BOTH
-        # Tests that no training makes stay as they are.
-        if equal == (forest.categories[f] is not None) and -HUGE <= threshold <= HUGE:
-            known: Any = paths.get(f) or (_Categories() if equal else _Numbers())
-            left, right = known.split(threshold, bool(feature & MISSING_LEFT))
+        side = BOTH
+        # Splits that no training makes stay as they are.
+        if kind == (forest.categories[f] is not None) and -HUGE <= node.threshold <= HUGE:
+            known: Any = paths.get(f) or (_Categories() if kind else _Numbers())
+            left, right = known.split(node.threshold, node.missing_left)
             if left is None or right is None:
-                sides[node] = ONLY_LEFT if right is None else ONLY_RIGHT
+                side = ONLY_LEFT if right is None else ONLY_RIGHT
             left_paths, right_paths = {**paths, f: left}, {**paths, f: right}
-        if sides[node] != ONLY_LEFT:
-            stack.append((forest.right[node], right_paths))
-        if sides[node] != ONLY_RIGHT:
-            stack.append((node + 1, left_paths))
+        sides[place] = side
+        if side != ONLY_LEFT:
+            stack.append((node.right, right_paths))
+        if side != ONLY_RIGHT:
+            stack.append((node.left, left_paths))
     return order, sides

@@ -1,6 +1,6 @@
 """Let skl2onnx convert our estimators, alone and in scikit-learn's pipelines.
 
-Importing this module is enough: it tells skl2onnx of all six estimators.
+Importing this module is enough: it registers all six estimators with skl2onnx.
 
 >>> import numpy as np
 >>> from sklearn.pipeline import make_pipeline
@@ -14,8 +14,8 @@ Importing this module is enough: it tells skl2onnx of all six estimators.
 >>> [output.name for output in model.graph.output]
 ['label', 'probabilities']
 
-Labels come as text or whole numbers (True and False as 1 and 0), as skl2onnx has it. A forest alone
-is better given to `to_onnx` of `edgeforest.export`: its model can be read back.
+Labels are text or whole numbers (True and False become 1 and 0), as in all models of skl2onnx. For a
+forest alone, `to_onnx` of `edgeforest.export` is better: its model can be read back.
 """
 
 from __future__ import annotations
@@ -37,18 +37,9 @@ from skl2onnx.common.utils_classifier import (  # type: ignore[import-untyped]
 
 from edgeforest import estimators
 
-from .onnx_model import (
-    Array,
-    category_array,
-    category_codes,
-    label,
-    label_array,
-    shares,
-    tensor_type,
-    tidy,
-    value,
-    votes,
-)
+from .onnx_model import category_codes, label, shares, value, votes
+from .onnx_trees import trimmed
+from .onnx_values import Array, category_array, label_array, tensor_type
 
 CLASSIFIERS = (
     estimators.RandomForestClassifier,
@@ -64,7 +55,7 @@ VERSIONS = {"TreeEnsembleRegressor": 1, "LabelEncoder": 2}
 
 
 def register() -> None:
-    """Tell skl2onnx how our estimators are converted; importing this module has done so already."""
+    """Tell skl2onnx how to convert our estimators; importing this module does it."""
     options = {
         "zipmap": [True, False, "columns"],
         "output_class_labels": [False, True],
@@ -101,20 +92,20 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     model = operator.raw_operator
     classes = np.asarray(get_label_classes(scope, model)).tolist()
     labels = label_array(classes) if isinstance(classes[0], str) else np.array(classes, np.int64)
-    sums = votes(graph, tidy(model), _rows(graph, operator))
+    sums = votes(graph, trimmed(model), _rows(graph, operator))
     label(graph, sums, labels, operator.outputs[0].full_name)
     shares(graph, sums, operator.outputs[1].full_name)
 
 
 def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
     graph = _Graph(scope, container)
-    forest = tidy(operator.raw_operator)
+    forest = trimmed(operator.raw_operator)
     total = votes(graph, forest, _rows(graph, operator))
     value(graph, forest, total, operator.outputs[0].full_name)
 
 
 class _Graph:
-    """The graph that skl2onnx is making, as our own exporter wants it."""
+    """The graph that skl2onnx is making, as a `Builder` of our exporter."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         self.scope = scope

@@ -1,4 +1,4 @@
-"""Bring forests of scikit-learn into our format, from where they go to boards, C, ONNX and JSON.
+"""Bring forests of scikit-learn into our format, and from there to boards, C, ONNX and JSON.
 
 >>> from sklearn.ensemble import RandomForestClassifier
 >>> rows = [[i % 7, i % 3] for i in range(60)]
@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from edgeforest import engines as engine
+from edgeforest.budget import millionths
 from edgeforest.checks import plain
-from edgeforest.forest import FEATURE, HUGE, LEAF, LEVELS, MASK, MISSING_LEFT, SUM, Forest
+from edgeforest.codes import vote_scale
+from edgeforest.forest import HUGE, MASK, Forest
+from edgeforest.forests import walking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,14 +45,14 @@ KINDS = {
 def from_sklearn(model: Any) -> Forest:
     """A fitted forest or tree of scikit-learn as a `Forest`, with one output.
 
-    RandomForest, ExtraTrees, DecisionTree and ExtraTree, classifiers and regressors. Thresholds are
-    rounded down to float32, and missing values go where scikit-learn sends them: a row of float32
-    numbers reaches the same leaves.
+    It takes RandomForest, ExtraTrees, DecisionTree and ExtraTree, classifiers and regressors.
+    Thresholds are rounded down to float32, and missing values go where scikit-learn sends them: a
+    row of float32 numbers reaches the same leaves.
 
-    The shares of a leaf become whole votes, exactly if one `scale` of at most 65535 (and 2^24 over
-    the number of trees) suits all leaves; else a share is off by at most 1 / scale, and so the
-    winner can be another one where two classes are as close as that. A regression is off by at
-    most half of span / scale, and float32's rounding.
+    The shares of a leaf become whole votes. They are exact if one `scale` of at most 65535 (and of
+    2^24 divided by the number of trees) suits all leaves. Otherwise a share is off by at most
+    1 / scale, so another class can win where two are that close. A regression is off by at most
+    half of span / scale, and by the rounding to float32.
 
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> model = DecisionTreeRegressor().fit([[1], [2], [3]], [10.0, 20.0, 40.0])
@@ -64,12 +67,12 @@ def from_sklearn(model: Any) -> Forest:
     forest = engine.with_predictor(Forest())
     _read_header(forest, model, kind)
     nodes = [_Nodes(tree) for tree in trees]
-    limit = min(LEVELS, SUM // len(trees))
+    most = vote_scale(len(trees))
     if forest.classes is None:
-        votes = _values_to_votes(forest, [n.said for n in nodes], limit)
+        votes = _values_to_votes(forest, [n.said for n in nodes], most)
     else:
-        votes = _shares_to_votes(forest, [n.said for n in nodes], [n.size for n in nodes], limit)
-    if sum(len(n.feature) for n in nodes) > 65535:
+        votes = _shares_to_votes(forest, [n.said for n in nodes], [n.size for n in nodes], most)
+    if sum(len(n.words) for n in nodes) > walking.NARROW:
         forest.right = array("I")
     for one, said in zip(nodes, votes, strict=True):
         one.add_to(forest, said)
@@ -78,14 +81,14 @@ def from_sklearn(model: Any) -> Forest:
 
 
 def _kind(model: Any) -> str:
-    """The kind of forest; refuses what is none, or has more than one output, or is not fitted."""
+    """The kind of forest; an error if it is another model, not fitted, or has several outputs."""
     bases = [c.__name__ for c in type(model).__mro__ if c.__module__.startswith("sklearn.")]
     found = [KINDS[name] for name in bases if name in KINDS]
     name = type(model).__name__
     if not found:
         raise TypeError(
-            "give a fitted RandomForest, ExtraTrees, DecisionTree or ExtraTree of scikit-learn, "
-            f"got {name}"
+            "model must be a fitted RandomForest, ExtraTrees, DecisionTree or ExtraTree of "
+            f"scikit-learn, got {name}"
         )
     if not hasattr(model, "n_outputs_"):
         raise ValueError(f"this {name} is not fitted; call fit first")
@@ -98,8 +101,8 @@ def _kind(model: Any) -> str:
 
 def _read_header(forest: Forest, model: Any, kind: str) -> None:
     m = int(model.n_features_in_)
-    if m > FEATURE:
-        raise ValueError(f"a forest has at most {FEATURE} features, got {m}")
+    if m > walking.MOST_FEATURES:
+        raise ValueError(f"model must have at most {walking.MOST_FEATURES} features, got {m}")
     classes = getattr(model, "classes_", None)
     forest.kind = kind
     forest.splitter = "exact"
@@ -115,7 +118,7 @@ def _read_header(forest: Forest, model: Any, kind: str) -> None:
     names = getattr(model, "feature_names_in_", None)
     forest.names = [f"x{f}" for f in range(m)] if names is None else [str(name) for name in names]
     forest.categories = [None] * m
-    forest.importances = [int(v * 1000000 + 0.5) for v in model.feature_importances_.tolist()]
+    forest.importances = millionths(model.feature_importances_.tolist())
 
 
 class _Nodes:
@@ -135,10 +138,9 @@ class _Nodes:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         goes_left = getattr(tree, "missing_go_to_left", np.zeros(len(order), np.uint8))
-        flags = np.where(goes_left[order] > 0, MISSING_LEFT, 0)
-        self.feature = np.where(leaf, LEAF, tree.feature[order] | flags)
+        self.words = walking.words(leaf, tree.feature[order], False, goes_left[order] > 0)
         self.threshold = np.where(leaf, np.float32(0), round_down(tree.threshold[order]))
-        # Of a leaf, the place of its votes among those of the tree.
+        # For a leaf, the place of its votes among those of the tree.
         self.right = np.where(leaf, np.cumsum(leaf) - 1, place[right[order]])
         self.leaf = leaf
         leaves = np.asarray(order)[leaf]
@@ -146,19 +148,20 @@ class _Nodes:
         self.size: _Floats = tree.weighted_n_node_samples[leaves]
 
     def add_to(self, forest: Forest, votes: _Counts) -> None:
-        here, width = len(forest.feature), votes.shape[1]
-        places = len(forest.votes) // width
+        """Append the tree, with the votes of its leaves."""
+        here, n_votes = len(forest.feature), votes.shape[1]
+        places = len(forest.votes) // n_votes
         forest.roots.append(here)
-        forest.feature.extend(self.feature.tolist())
+        forest.feature.extend(self.words.tolist())
         forest.threshold.extend(self.threshold.tolist())
         forest.right.extend((self.right + np.where(self.leaf, places, here)).tolist())
         forest.votes.extend(votes.ravel().tolist())
 
 
 def round_down(thresholds: Any) -> NDArray[np.float32]:
-    """The largest float32 not above each threshold: for a float32 x, `x <= t` is the same test.
+    """The largest float32 not above each threshold: `x <= t` stays the same for a float32 x.
 
-    What is beyond float32 becomes its largest number.
+    A threshold beyond float32 becomes its largest number.
 
     >>> x = round_down([0.1, 0.5, float("inf")])
     >>> [float(v) for v in x]
@@ -173,16 +176,16 @@ def round_down(thresholds: Any) -> NDArray[np.float32]:
 
 
 def _shares_to_votes(
-    forest: Forest, shares: list[_Floats], sizes: list[_Floats], limit: int
+    forest: Forest, shares: list[_Floats], sizes: list[_Floats], most: int
 ) -> list[_Counts]:
     """Votes that add up to `scale` in each leaf; sets the scale."""
     counts = [_whole(part, size) for part, size in zip(shares, sizes, strict=True)]
-    forest.scale = _suiting(counts, limit)
+    forest.scale = _suiting(counts, most)
     return [_votes(part, forest.scale) for part in counts]
 
 
 def _whole(shares: _Floats, size: _Floats) -> _Floats:
-    """How many rows of each class a leaf has, where these are whole numbers; else the shares."""
+    """The rows of each class in a leaf if these are whole numbers, otherwise the shares."""
     shares = shares / shares.sum(axis=1, keepdims=True)
     counts = np.round(shares * size[:, None])
     fits = (np.abs(counts - shares * size[:, None]).max(axis=1) < 1e-6) & (size < 2**30)
@@ -190,19 +193,19 @@ def _whole(shares: _Floats, size: _Floats) -> _Floats:
     return np.where(fits[:, None], counts, shares)
 
 
-def _suiting(counts: list[_Floats], limit: int) -> int:
-    """The largest scale for which all votes are exact; if there is none, the largest."""
+def _suiting(counts: list[_Floats], most: int) -> int:
+    """The largest scale up to `most` for which all votes are exact; `most` if there is none."""
     common = 1
     for part in counts:
         whole = part.astype(np.int64)
         if (whole != part).any():
-            return limit
+            return most
         size = whole.sum(axis=1) // np.gcd.reduce(whole, axis=1)
         for one in np.unique(size).tolist():
             common = math.lcm(common, one)
-            if common > limit:
-                return limit
-    return limit // common * common
+            if common > most:
+                return most
+    return most // common * common
 
 
 def _votes(counts: _Floats, scale: int) -> _Counts:
@@ -213,14 +216,14 @@ def _votes(counts: _Floats, scale: int) -> _Counts:
     return votes
 
 
-def _values_to_votes(forest: Forest, values: list[_Floats], limit: int) -> list[_Counts]:
+def _values_to_votes(forest: Forest, values: list[_Floats], scale: int) -> list[_Counts]:
     """Levels from 0 to `scale` between the smallest and the largest value; sets the range."""
     low = min(float(part.min()) for part in values)
     high = max(float(part.max()) for part in values)
     if not (abs(low) <= HUGE and abs(high) <= HUGE and high - low <= HUGE):
         raise ValueError("values of leaves must lie and span within 3.4e38; scale the target down")
-    forest.scale = limit
+    forest.scale = scale
     forest.low = float(round_down(low))
     forest.span = -float(round_down(forest.low - high))  # rounded up
-    per = limit / forest.span if forest.span else 0.0
+    per = scale / forest.span if forest.span else 0.0
     return [np.floor((part - forest.low) * per + 0.5).astype(np.int64) for part in values]

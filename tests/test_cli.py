@@ -67,3 +67,16 @@ def test_output_survives_a_terminal_without_unicode(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     assert cli.main(["train", path, "--target", "y", "--trees", "2"]) == 0
     assert b"1 number: \\xb0C" in raw.getvalue()
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_load_neither_numpy_nor_what_reads_logs(option):
+    lazy = ("numpy", "edgeforest.sources.training", "edgeforest.sources.views", "edgeforest.export")
+    code = f"""
+import sys
+from edgeforest.cli import main
+assert main(["{option}"]) == 0
+print([name for name in {lazy!r} if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr == "[]\n"

@@ -73,7 +73,7 @@ def test_merge_refuses_what_does_not_fit_together(two, model, log, tmp_path, cap
     said = refused(capsys, "merge", two[0], model, "--out", out)
     assert said == f"{model} has 6 features, {two[0]} has 2"
     said = refused(capsys, "merge", *two, "--weights", "1", "--out", out)
-    assert said == "give a weight for each of 2 forests, got 1"
+    assert said == "--weights must have one for each of 2 forests, got 1"
     assert "not all be 0" in refused(capsys, "merge", *two, "--weights", "0,0", "--out", out)
     assert "not an EdgeForest model" in refused(capsys, "merge", two[0], log, "--out", out)
     assert "no such file" in refused(capsys, "merge", two[0], "gone.json", "--out", out)

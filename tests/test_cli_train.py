@@ -14,6 +14,7 @@ from edgeforest import Budget, cli, engine, storage
 from edgeforest.cli import fitting, scoring, screen, train
 from edgeforest.cli import logs as reading
 from edgeforest.host import words
+from edgeforest.host.cores import usable_cores
 from edgeforest.sources import open_source
 
 
@@ -59,9 +60,9 @@ def test_held_out_rows_are_not_trained_on(log, given):
     data = prepared(log, "activity")
     options = {"test_share": 0.25, "seed": 5, "budget": Budget(5000), "options": {"n_trees": 2}}
     with open_source(log) as source:
-        plan = fitting.Plan(source, "activity", whole=True, **options)
-        outcome = fitting.fit(plan, screen.StatusLine())
-    chosen = outcome.job.held_out
+        request = fitting.Request(source, "activity", whole=True, **options)
+        outcome = fitting.fit(request, screen.StatusLine())
+    chosen = outcome.ready.held_out
     assert len(chosen) == 375
     ((columns, y, _),) = given
     X = list(zip(*columns, strict=True))
@@ -73,6 +74,22 @@ def test_held_out_rows_are_not_trained_on(log, given):
     assert min(Counter(spread).values()) > 50, "from all over the log, not from one end"
     right = sum(outcome.forest.predict(data.rows[i]) == data.y[i] for i in chosen)
     assert outcome.tally.words("")[0].startswith(f"accuracy {right / 375:.3f}")
+
+
+def test_the_model_of_a_small_log_is_the_one_that_train_gives(log, model):
+    data = prepared(log, "activity")
+    request = fitting.Request(None, "activity", whole=True, budget=Budget(30_000))
+    held_out = set(fitting.held_out_rows(len(data.rows), request))
+    kept = [i for i in range(len(data.rows)) if i not in held_out]
+    forest = edgeforest.train(
+        [data.rows[i] for i in kept],
+        [data.y[i] for i in kept],
+        names=data.names,
+        categorical=["window"],
+        n_trees=5,
+        budget=30_000,
+    )
+    assert model.read_text() == forest.to_json() + "\n"
 
 
 def test_no_rows_held_out_on_request(log, capsys):
@@ -139,7 +156,7 @@ def test_every_engine_writes_the_same_model(name, log, model, tmp_path, capsys, 
     for jobs in ("2", "-1"):
         out = tmp_path / f"{jobs}.json"
         assert cli.main([*common, "--engine", name, "--jobs", jobs, "--out", str(out)]) == 0
-        threads = engine._jobs(int(jobs)) if name == "native" else 1
+        threads = {"2": 2, "-1": usable_cores()}[jobs] if name == "native" else 1
         said = f"engine     {name}, {threads} thread{'s' * (threads > 1)}\n"
         assert said in capsys.readouterr().out, "and no advice: it was asked for"
         assert out.read_bytes() == model.read_bytes()

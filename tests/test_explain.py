@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.tree import export_text as sklearn_text
 
 from edgeforest import Forest, load, train
-from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT
+from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT
 from edgeforest.forests.explanation import explain, export_text, number, share
 
 INF, NAN = math.inf, math.nan

@@ -16,9 +16,9 @@ from forests import all_equal, encoded_cases
 from runtimes import needs, run
 
 from edgeforest import train
-from edgeforest.core_pure import EQUAL, HUGE, LEAF, MISSING_LEFT, Forest
 from edgeforest.export.c_header import to_c
 from edgeforest.export.packing import pack
+from edgeforest.forest import EQUAL, HUGE, LEAF, MISSING_LEFT, Forest
 
 GCC = shutil.which("gcc")
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]

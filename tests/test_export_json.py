@@ -8,7 +8,6 @@ import io
 import json
 import os
 import random
-import shutil
 import sys
 import tracemalloc
 import zlib
@@ -19,9 +18,8 @@ from typing import Any
 import jsonschema
 import pytest
 from runtimes import (
-    CORE,
     ROOT,
-    compile_mpy,
+    install,
     needs_board_heap,
     needs_micropython,
     needs_mpy_cross,
@@ -47,12 +45,12 @@ from test_model_file import (
     unpack,
 )
 
-from edgeforest import Forest, core_pure, engine, load, train
+from edgeforest import Forest, engine, load, loading, reader, train
+from edgeforest.engines import with_predictor
 from edgeforest.export.shrinking import shrink
 from edgeforest.export.signing import load_signed, sign, verify
 from edgeforest.reader import CHUNK, read_checkpoint, read_model
 
-READER = ROOT / "edgeforest" / "reader.py"
 SCHEMA = json.loads((ROOT / "docs" / "model-format.schema.json").read_text(encoding="utf-8"))
 KEY = b"0123456789abcdef"
 OTHER = b"fedcba9876543210"
@@ -151,7 +149,7 @@ def test_the_document_names_every_key_and_its_pseudo_code_predicts(
         model = json.loads(forest.to_json())
         rows = FRESH if len(forest.names) == 4 else [[0.1, 0.9], [0.5, 0.5], [None, 1.0]]
         found = [names["predict"](model, list(forest.encode(row))) for row in rows]
-        assert found == core_pure.load(forest.to_json()).predict(rows)
+        assert found == loading.load(forest.to_json()).predict(rows)
 
 
 # ---- Signing
@@ -166,7 +164,7 @@ def test_a_signed_model_is_a_model(forests: dict[str, Forest]) -> None:
             signed = sign(plain, key)
             verify(signed, key)
             assert load(signed).to_json() == plain, name
-            assert core_pure.load(signed.encode()).to_json() == plain
+            assert loading.load(signed.encode()).to_json() == plain
             assert load_signed(signed, key).to_json() == plain
             assert read_model(io.BytesIO(signed.encode())).to_json() == plain
             assert sign(signed, key) == signed
@@ -201,7 +199,7 @@ def test_a_wrong_or_missing_signature_is_refused(text: bytes) -> None:
         for other in (text, sign(text)):
             with pytest.raises(ValueError, match="has no signature; sign it"):
                 function(other, KEY)
-        with pytest.raises(ValueError, match="has no SHA-256; write it"):
+        with pytest.raises(ValueError, match="has no SHA-256; sign it first"):
             function(text)
 
 
@@ -241,7 +239,7 @@ def test_damage_is_told_without_a_key(text: bytes) -> None:
     load(changed)
     with pytest.raises(ValueError, match="its SHA-256 does not fit; copy the file again"):
         verify(changed)
-    with pytest.raises(ValueError, match="checksum does not fit"):
+    with pytest.raises(ValueError, match="checksum is wrong"):
         verify(signed.replace(b'"seed":0', b'"seed":1'))
     for cut in (b"{", signed[:-1], signed[:100], signed[:-40]):
         with pytest.raises(ValueError, match=r"not an EdgeForest model|cut short"):
@@ -274,20 +272,18 @@ def test_the_reader_gives_the_same_forest(forests: dict[str, Forest], tmp_path: 
     path = tmp_path / "model.json"
     for name, forest in forests.items():
         forest.save(path)
-        expected = core_pure.load(path)
-        for found in (read_model(path, Forest), read_model(str(path), Forest)):
+        expected = loading.load(path)
+        for found in (read_model(path), read_model(str(path))):
             assert found.to_json() == expected.to_json(), name
-            for part in ("cut", "places", "n_votes", "n_features", "regression", "all_numbers"):
+            for part in ("places", "n_votes", "n_features", "regression", "all_numbers"):
                 assert getattr(found, part) == getattr(expected, part), (name, part)
-            assert found.cut.typecode == expected.cut.typecode
+            assert found.round_down() == expected.round_down()
+            assert found.round_down().typecode == expected.round_down().typecode
             assert repr(found.spent) == repr(expected.spent)
-        for engine_name in engine.present():
-            kind = engine.pick(engine_name).Forest
-            found = read_model(path, kind)
-            assert type(found) is kind
-            if len(forest.names) == 4:
-                same(found, core_pure.load(path, kind))
-        assert type(read_model(path)) is engine.pick().Forest
+            assert type(found.predictor) is (engine.pick().predictor or type(None))
+        for engine_name in engine.present() if len(forest.names) == 4 else ():
+            kind = engine.pick(engine_name)
+            same(with_predictor(read_model(path), kind), with_predictor(expected, kind))
 
 
 def test_white_space_and_other_keys_do_no_harm(text: bytes) -> None:
@@ -316,7 +312,7 @@ def test_the_state_of_a_training_is_read_if_it_is_asked_for(
     path = tmp_path / "model.json"
     path.write_bytes(model)
     for source in (path, str(path), io.BytesIO(model), io.BytesIO(sign(model, KEY).encode())):
-        forest, found = read_checkpoint(source, Forest)
+        forest, found = read_checkpoint(source)
         assert (forest.to_json(), found) == (text.decode(), state)
     assert read_model(path).to_json() == text.decode()
     assert read_checkpoint(io.BytesIO(text))[1] is None
@@ -325,15 +321,15 @@ def test_the_state_of_a_training_is_read_if_it_is_asked_for(
 def test_a_board_never_parses_a_state_that_is_not_asked_for(
     text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(core_pure, "PIECE", 12)
+    monkeypatch.setattr(reader, "BOARD", True)
     state = b"[" + b"[]," * 100_000 + b"0]"
     model = with_training(text, state)
     tracemalloc.start()
     try:
-        read_model(io.BytesIO(model), Forest)
+        read_model(io.BytesIO(model))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
-        assert len(read_checkpoint(io.BytesIO(model), Forest)[1]) == 100_001  # type: ignore[arg-type]
+        assert len(read_checkpoint(io.BytesIO(model))[1] or ()) == 100_001
         assert tracemalloc.get_traced_memory()[1] > 10 * len(state)
     finally:
         tracemalloc.stop()
@@ -343,7 +339,7 @@ def test_a_board_never_parses_a_state_that_is_not_asked_for(
 @pytest.mark.parametrize("state", [b"", b"{", b'{"a":1]', b'"', b"nothing", b"1 2", b"{}{}"])
 def test_a_broken_state_is_refused(text: bytes, state: bytes) -> None:
     model = with_training(text, state)
-    for read in (core_pure.load, read_checkpoint, read_model):
+    for read in (loading.load, read_checkpoint, read_model):
         with pytest.raises(ValueError, match="damaged inside; train or copy it again"):
             read(io.BytesIO(model))
 
@@ -360,8 +356,8 @@ def outcome(read: Callable[[], Forest]) -> tuple[str, str]:
 
 def compare(model: bytes) -> bool:
     """Whether both ways of loading refuse a model. The reader may be stricter, with one sentence."""
-    whole = outcome(lambda: core_pure.load(io.BytesIO(model)))
-    pieces = outcome(lambda: read_model(io.BytesIO(model), Forest))
+    whole = outcome(lambda: loading.load(io.BytesIO(model)))
+    pieces = outcome(lambda: read_model(io.BytesIO(model)))
     if whole != pieces:
         assert whole[0] == "taken"
         assert pieces == ("refused", "the model is damaged inside; train or copy it again")
@@ -499,7 +495,7 @@ def test_malformed_models_take_no_more_memory_than_their_size(text: bytes) -> No
     cases = [model, reseal(model), text[:400] + big, big, b'{"format":"edgeforest",' + big]
     cases.append(reseal(text.replace(b',"kind"', b',"more":"' + big + b'","kind"')))
     for case in cases:
-        for read in (core_pure.load, read_model):
+        for read in (loading.load, read_model):
             tracemalloc.start()
             try:
                 outcome(lambda read=read, case=case: read(io.BytesIO(case)))
@@ -570,8 +566,8 @@ def test_nothing_in_a_model_is_executed(text: bytes, events: list[str]) -> None:
 ON_BOARD = """
 import gc
 import sys
-import core_pure
-import reader
+from edgeforest import reader
+from edgeforest.loading import crc32, load
 
 def outcome(read, path):
     gc.collect()
@@ -581,41 +577,33 @@ def outcome(read, path):
         return str(error)
     crc = 0
     for piece in forest.text():
-        crc = core_pure._crc32(piece.encode(), crc)
+        crc = crc32(piece.encode(), crc)
     return "taken %08x" % crc
 
 for number in range(int(sys.argv[1])):
     path = "%d.json" % number
-    print(outcome(core_pure.load, path), "|", outcome(reader.read_model, path))
+    print(outcome(load, path), "|", outcome(reader.read_model, path))
 """
 
 PEAK = """
 import gc
 import sys
-import core_pure
-import reader
+from edgeforest import reader
+from edgeforest.loading import load
 
 gc.collect()
 before = gc.mem_alloc()
-read = core_pure.load if sys.argv[1] == "load" else reader.read_model
+read = load if sys.argv[1] == "load" else reader.read_model
 forest = read("model.json")
 gc.collect()
 print(before, gc.mem_alloc() - before, gc.mem_alloc() + gc.mem_free())
 """
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as on a board: the core and the reader, compiled."""
-    folder = tmp_path_factory.mktemp("compiled")
-    for source in (CORE, READER):
-        compile_mpy(source, folder / source.with_suffix(".mpy").name, "-O3")
-    return folder
-
-
 @pytest.fixture
-def board(compiled: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(compiled, tmp_path / "board"))
+def board(tmp_path: Path) -> Path:
+    """A folder as on a board, with our compiled files."""
+    return install(tmp_path / "board")
 
 
 @needs_mpy_cross
@@ -670,9 +658,9 @@ def test_the_peak_of_reading_is_at_most_one_and_a_half_times_the_model(
         y: list[Any] = [f"class {int(v * int(name.split()[0]))}" for v in total]
     else:
         y, options["criterion"] = total, "mse"
-    forest = core_pure.load(train(rows, y, **options).to_json())
+    forest = loading.load(train(rows, y, **options).to_json())
     arrays = (forest.roots, forest.feature, forest.threshold, forest.right, forest.votes)
-    size = sum(len(part) * part.itemsize for part in (*arrays, forest.cut))
+    size = sum(len(part) * part.itemsize for part in (*arrays, forest.round_down()))
     file = board / "model.json"
     forest.save(file)
     told = []
@@ -695,21 +683,22 @@ def test_the_peak_of_reading_is_at_most_one_and_a_half_times_the_model(
 
 @needs_mpy_cross
 @needs_micropython
-def test_the_reader_lies_beside_the_core_or_in_a_folder_with_it(
-    text: bytes, compiled: Path, tmp_path: Path
-) -> None:
-    """As it is copied by hand, and as mip installs it."""
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_reader_needs_few_of_our_files(text: bytes, compiled: bool, tmp_path: Path) -> None:
+    """Compiled, and as mip installs them."""
+    needed = ("forest", "loading", "checks", "budget", "reader", "writer")
+    install(tmp_path, compiled, needed)
     (tmp_path / "model.json").write_bytes(text)
-    for folder, name in ((tmp_path, "reader"), (tmp_path / "edgeforest", "edgeforest.reader")):
-        shutil.copytree(compiled, folder, dirs_exist_ok=True)
-        script = f"from {name} import read_model\nread_model('model.json').write(__import__('sys').stdout)"
-        assert output(run_micropython(script, tmp_path, "200k")) == text.decode()
-        for file in folder.glob("*.mpy"):
-            file.unlink()
+    script = """
+import sys
+from edgeforest.reader import read_model
+read_model("model.json").write(sys.stdout)
+"""
+    assert output(run_micropython(script, tmp_path, "200k")) == text.decode()
 
 
 @needs_mpy_cross
-def test_the_compiled_reader_is_small(compiled: Path, figure: Callable[[str], None]) -> None:
-    size = (compiled / "reader.mpy").stat().st_size
+def test_the_compiled_reader_is_small(board: Path, figure: Callable[[str], None]) -> None:
+    size = (board / "edgeforest" / "reader.mpy").stat().st_size
     figure(f"{size} bytes")
     assert size <= 4000

@@ -21,8 +21,8 @@ from runtimes import (
 from test_export_c import all_kinds, expected, hard_rows, made, whole_rows
 
 from edgeforest import train
-from edgeforest.core_pure import EQUAL, Forest
 from edgeforest.export.micropython_module import to_micropython
+from edgeforest.forest import EQUAL, Forest
 
 ROWS = {"f": "float32", "h": "int16", "B": "uint8"}
 

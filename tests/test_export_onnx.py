@@ -33,10 +33,10 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import core_pure, engine, train
-from edgeforest.core_pure import EQUAL, FEATURE, LEAF
+from edgeforest import engine, loading, train
 from edgeforest.export import onnx_model
 from edgeforest.export.onnx_model import from_onnx, to_onnx
+from edgeforest.forest import EQUAL, FEATURE, LEAF
 
 NAN = float("nan")
 
@@ -127,9 +127,9 @@ def test_engines_say_the_same(name, figure):
     """The oracle of this file is the pure forest; the others agree with it."""
     kind = engine.pick(name).Forest
     for case in cases():
-        forest = core_pure.load(case.forest.to_json(), kind)
+        forest = loading.load(case.forest.to_json(), kind)
         assert type(forest) is kind
-        oracle = core_pure.load(case.forest.to_json())
+        oracle = loading.load(case.forest.to_json())
         assert forest.predict(case.rows) == oracle.predict(case.rows)
         if not forest.regression:
             assert forest.predict_proba(case.rows) == oracle.predict_proba(case.rows)
@@ -263,7 +263,7 @@ def test_codes_in_a_tensor_are_taken_as_predict_into_takes_them():
     r = random.Random(3)
     asked = 0
     for case, operator in zip(cases()[::2], ["classic", "v5"] * FORESTS, strict=False):
-        forest = core_pure.load(case.forest.to_json())
+        forest = loading.load(case.forest.to_json())
         if forest.all_numbers or forest.regression:
             continue
         rows = []

@@ -15,9 +15,9 @@ from runtimes import needs_micropython, output, run_micropython
 from test_export_c import STRICT, compile_c, expected, hard_rows, made, needs_gcc
 
 from edgeforest import Forest, cli, train
-from edgeforest.core_pure import HUGE
 from edgeforest.export import rounded_rows, to_c, to_micropython
 from edgeforest.export.scaling import RANGES, float32, scaled, scales_of, whole_cut
+from edgeforest.forest import HUGE
 from edgeforest.online import OnlineForest
 from edgeforest.sources.training import train_source
 

@@ -13,7 +13,6 @@ import pytest
 from edgeforest import (
     Forest,
     RandomForestClassifier,
-    core_pure,
     engine,
     explain,
     export_text,
@@ -22,9 +21,9 @@ from edgeforest import (
     prune,
     train,
 )
-from edgeforest.core_pure import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT
 from edgeforest.export import shrinking
 from edgeforest.export.shrinking import Shrinkage, shrink
+from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT
 from edgeforest.forests.merging import append, keep
 
 on_every_engine = pytest.mark.usefixtures("engine")
@@ -80,7 +79,7 @@ def votes(forest: Forest, rows: list[list[Any]]) -> list[list[int]]:
     found = []
     for row in rows:
         out = [0] * forest.n_votes
-        core_pure.Forest.predict_into(forest, forest.encode(row), out)
+        Forest.predict_into(forest, forest.encode(row), out)
         found.append(out)
     return found
 

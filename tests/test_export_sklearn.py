@@ -25,8 +25,8 @@ from sklearn.tree import (
 )
 
 from edgeforest import Forest, explain, load, merge
-from edgeforest.core_pure import HUGE, LEAF, MISSING_LEFT
 from edgeforest.export.sklearn_import import from_sklearn, round_down
+from edgeforest.forest import HUGE, LEAF, MISSING_LEFT
 from edgeforest.forests.merging import SUM
 
 on_every_engine = pytest.mark.usefixtures("engine")

@@ -29,7 +29,7 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import OnlineForest, core_pure, load, merge, train
+from edgeforest import Forest, OnlineForest, load, loading, merge, train
 from edgeforest.engines import pick, present
 from edgeforest.reader import read_model
 from edgeforest.sources import open_source
@@ -122,7 +122,7 @@ def loaded(text: bytes) -> dict[str, Any] | None:
     calls = {
         f"{name} {way.__name__}": lambda name=name, way=way: read(name, way)
         for name in ENGINES
-        for way in (core_pure.load, read_model)
+        for way in (loading.load, read_model)
     }
     how, answer = agreed(calls)
     if how == "refused":
@@ -175,7 +175,7 @@ def as_micropython(forest: Any) -> None:
 
     names: dict[str, Any] = {}
     exec(compile(to_micropython(forest), "model.py", "exec"), names)
-    pure = core_pure.load(forest.to_json())
+    pure = loading.load(forest.to_json())
     for row in rows_of(forest):
         encoded = pure.encode(row)
         sums, out = [0] * pure.n_votes, [0] * pure.n_votes
@@ -276,10 +276,8 @@ def test_scrambled_texts_are_read_alike(figure: Callable[[str], None]) -> None:
     for number, text in enumerate(models().values()):
         for mutant in scrambled(text, number, int(200 * TIMES)):
             calls: dict[str, Callable[[], Any]] = {
-                "load": lambda mutant=mutant: core_pure.load(mutant).to_json(),
-                "read": lambda mutant=mutant: read_model(
-                    io.BytesIO(mutant), core_pure.Forest
-                ).to_json(),
+                "load": lambda mutant=mutant: loading.load(mutant).to_json(),
+                "read": lambda mutant=mutant: read_model(io.BytesIO(mutant), Forest).to_json(),
             }
             try:
                 count(tally, "load and read_model", agreed(calls)[0])
@@ -448,7 +446,7 @@ def bits(v):  # a board prints fewer digits
 for number in range({n}):
     name = "m%d.json" % number
     answers = []
-    for way in (core_pure.load, reader.read_model):
+    for way in (loading.load, reader.read_model):
         try:
             forest = way(name)
             answers.append([bits(forest.predict(row)) for row in {rows}])
@@ -477,7 +475,7 @@ def test_altered_models_are_refused_by_a_board_too(
             if b"\\ud" in text:  # MicroPython reads half a surrogate pair as some other text
                 continue
             (tmp_path / f"m{len(expected)}.json").write_bytes(text)
-            how, forest = outcome(lambda text=text: core_pure.load(text))
+            how, forest = outcome(lambda text=text: loading.load(text))
             if how == "answered":
                 answers = [forest.predict(row) for row in rows]
                 forest = [struct.pack("<f", v) if isinstance(v, float) else v for v in answers]

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # which also counts what other programs do meanwhile.
 WITHIN = 0.5
 
-# Trains for minutes; says when it began to grow, when the interrupt arrived, and what came after.
+# Trains for minutes; prints when it begins to grow, when the interrupt arrives, and how it ends.
 CHILD = """
 import signal
 import sys
@@ -64,7 +64,7 @@ def worked(child):
 
 
 def interrupt(after, *arguments):
-    """Seconds of work from the signal to the handler in a child that trains and then goes on well."""
+    """Seconds of work from the signal to the handler in a child that trains and then works on."""
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD, *map(str, arguments)],
         cwd=ROOT,
@@ -131,7 +131,7 @@ def test_an_interpreted_fit_ends_soon_after_ctrl_c(engine, figure):
 
 @posix
 def test_ctrl_c_between_any_two_lines_leaves_a_whole_forest():
-    """The specification itself: whatever line it comes before, the trees are sound."""
+    """The specification itself: before whatever line it comes, the trees are sound."""
     rows = [[i % 17, i % 5, i * 7 % 23] for i in range(400)]
     labels = [(row[0] > 8) + (row[2] > 11) for row in rows]
     chance = random.Random(1)
@@ -155,7 +155,7 @@ def test_ctrl_c_between_any_two_lines_leaves_a_whole_forest():
                     pass
         finally:
             sys.settrace(before)
-        signal.alarm(300)  # a tree in a circle would never end
+        signal.alarm(300)  # a cycle in a tree would never end
         forest = training.forest()
         assert load(forest.to_json()).predict(rows[:9]) == forest.predict(rows[:9])
         signal.alarm(0)

@@ -469,7 +469,7 @@ def test_sizes(text, size):
 @pytest.mark.parametrize(
     "text", ["", "MB", "64TB", "64XB", "-1", "0", "0.3kiB", "1,5GB", "12iB", "1.5", "∞"]
 )
-def test_what_is_no_size(tmp_path, capsys, text):
+def test_what_is_not_a_size(tmp_path, capsys, text):
     said = told(capsys, "train", "x.csv", "--target", "y", f"--bytes={text}", code=2)
     assert "--bytes must be" in said
     assert repr(text) in said

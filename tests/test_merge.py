@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from runtimes import CORE, needs_micropython, output, run_micropython
 
 from edgeforest import engine, load, train
-from edgeforest.core_pure import EQUAL, LEAF, LEVELS, MISSING_LEFT, Forest, Spent
+from edgeforest.forest import EQUAL, LEAF, LEVELS, MISSING_LEFT, Forest, Spent
 from edgeforest.forests.merging import SUM, keep, merge
 
 on_every_engine = pytest.mark.usefixtures("engine")
@@ -770,8 +770,8 @@ def test_what_is_no_forest(plain: Forest) -> None:
 @pytest.mark.parametrize(
     ("weights", "kind", "said"),
     [
-        ([1], ValueError, "give a weight for each of 2 forests, got 1"),
-        ([1, 2, 3], ValueError, "give a weight for each of 2 forests, got 3"),
+        ([1], ValueError, "weights must have one for each of 2 forests, got 1"),
+        ([1, 2, 3], ValueError, "weights must have one for each of 2 forests, got 3"),
         ([0, 0], ValueError, "weights must not all be 0; leave them out"),
         ([1, -1], ValueError, "a weight must be from 0.0 to .*, got -1"),
         ([1, NAN], ValueError, "a weight must be from 0.0 to .*, got nan"),

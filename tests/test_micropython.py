@@ -280,7 +280,7 @@ def use(f):
             # writes all the digits of a float.
             print(answer if isinstance(answer, str) else int(answer * 65536), out)
 """
-LOAD = "import core_pure as ef\n" + USE + 'use(ef.load("model.json"))\n'
+LOAD = "from edgeforest.loading import load\n" + USE + 'use(load("model.json"))\n'
 SAVE = MIXED + USE + "f = train({}, n_trees=5, max_depth=4)\nuse(f)\nf.save('model.json')\n"
 
 
@@ -390,16 +390,18 @@ except MemoryError:
 def test_a_training_that_is_stopped_half_way_gives_a_forest(board: Path, host: Path) -> None:
     script = """
 import sys
+from edgeforest.loading import load
 for step in t:
     if step is not t:
         raise ValueError(step)
-    if len(t.grown) == 2 and t.tree and len(t.tree.feature) > 2:
+    tree = t.trees.tree
+    if len(t.grown) == 2 and tree and len(tree.feature) > 2:
         break
 f = t.forest()
 for _ in range(2):
     row = [200, 20, 0, 0]
     print(len(f), f.predict(row), f.predict([20, 20, 0, 0]), f.spent.insertions)
-    f = ef.load(f.to_json())
+    f = load(f.to_json())
 f.write(sys.stdout)
 """
     text = output(run_micropython(TRAINED + script, board, "128k"))
@@ -611,7 +613,7 @@ import mip
 import sys
 mip.install({base!r}, target="lib")
 sys.path.append("lib")
-from edgeforest from edgeforest import core_pure as ef
+from edgeforest import core_pure as ef
 print(ef.train([bytearray(range(99))], [i > 50 for i in range(99)], by_column=True).predict([70]))
 """
     assert output(run_micropython(script, tmp_path, "1M")).splitlines()[-1] == "True"

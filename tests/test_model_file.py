@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from mutants import sealed
 
 from edgeforest import engine, load, train, train_steps
+from edgeforest.engines import with_predictor
 from edgeforest.forest import EQUAL, LEAF, MISSING_LEFT, VERSION
 from edgeforest.loading import load
 from edgeforest.reader import read_model
@@ -507,7 +508,7 @@ def harmless(text):
     assert len(answers) == len(probes)
     forest.feature = nodes
     for name in engine.present():
-        other = load(text, engine.pick(name).Forest)
+        other = with_predictor(load(text), engine.pick(name))
         assert repr(other.predict(probes)) == repr(answers), name  # NaN too
     if not forest.regression:
         for shares in forest.predict_proba(probes):

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutants import sealed
 from runtimes import (
-    CORE,
-    compile_mpy,
+    install,
     needs_board_heap,
     needs_micropython,
     needs_mpy_cross,
@@ -27,6 +26,7 @@ import edgeforest
 from edgeforest import Budget, OnlineForest, Rng, core_pure, grove, train
 from edgeforest.engines import present
 from edgeforest.forests import merging as combine
+from edgeforest.writer import to_base64
 
 ENGINES = [name for name in present() if name != "numpy"]
 KINDS = ("random-forest", "extra-trees", "random-patches")
@@ -433,9 +433,7 @@ def test_importances_find_what_matters():
 @needs_board_heap
 @pytest.mark.parametrize("criterion", ["gini", "mse"])
 def test_a_board_learns_what_cpython_learns(criterion, tmp_path):
-    package = CORE.parent
-    for name in ("core_pure", "files", "online", "reader", "storage"):
-        compile_mpy(package / f"{name}.py", tmp_path / f"{name}.mpy", "-O3")
+    install(tmp_path)
     pattern = r"of a regression (\d+) kB" if criterion == "mse" else r"loaded in a heap of (\d+) kB"
     heap = promised(pattern, "docs/online.md")
     text = output(run_micropython(ONLINE, tmp_path, f"{heap}k", [criterion, "4", "0"]))
@@ -484,15 +482,15 @@ def test_a_hostile_state_is_refused(engine, criterion, tmp_path):
     values, places = learner._grove.latest()
 
     def with_value(i, v):
-        return core_pure._pack([*values[:i], v, *values[i + 1 :]], "f")
+        return to_base64([*values[:i], v, *values[i + 1 :]], "f")
 
     changes = [{"window": with_value(4, v)} for v in (-1.0, -1e9, 4.0, 1e9, 1.5, 0.0)]
     changes += [{"window": with_value(0, v)} for v in (float("inf"), float("-inf"))]
-    changes += [{"window": core_pure._pack(values[:n], "f")} for n in (0, 5, 199)]
-    changes += [{"labels": core_pure._pack(places[:n], "H")} for n in (0, 1, 39)]
-    changes += [{"labels": core_pure._pack([65535] * 40, "H"), "window": 5}, {"labels": None}]
+    changes += [{"window": to_base64(values[:n], "f")} for n in (0, 5, 199)]
+    changes += [{"labels": to_base64(places[:n], "H")} for n in (0, 1, 39)]
+    changes += [{"labels": to_base64([65535] * 40, "H"), "window": 5}, {"labels": None}]
     if criterion == "gini":
-        changes += [{"labels": core_pure._pack([v] * 40, "H")} for v in (3, 4096, 65535)]
+        changes += [{"labels": to_base64([v] * 40, "H")} for v in (3, 4096, 65535)]
         changes += [{"wrong": 120}]
     changes += [{"rows": v} for v in (-1, 0, 1.0, True, "9", None, 10**30, float("nan"))]
     changes += [{"judged": v} for v in (-1, 121, 1.0, True, None, 10**30)]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from edgeforest import train
-from edgeforest.core_pure import LEAF
+from edgeforest.forest import LEAF
 from edgeforest.forests.explanation import explain, export_text
 
 matplotlib = pytest.importorskip(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import io
 import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,9 +24,8 @@ from boards import STORAGE as LOG
 from boards import promised, write_log
 from runtimes import (
     BOARD_ENVIRONMENT,
-    CORE,
     ROOT,
-    compile_mpy,
+    install,
     micropython,
     needs_board_heap,
     needs_micropython,
@@ -39,38 +36,30 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import core_pure, files, sources, storage
-from edgeforest.core_pure import LEAF, Budget, Rng
+from edgeforest import files, sources, storage
+from edgeforest.budget import Budget, Rng
+from edgeforest.forest import LEAF
 from edgeforest.host import disk
+from edgeforest.loading import load
 from edgeforest.storage import Npy, Resumable, draw
+from edgeforest.writer import to_base64
 
 STORAGE = ROOT / "edgeforest" / "storage.py"
-FILES = (CORE, STORAGE, *(ROOT / "edgeforest" / f"{name}.py" for name in ("files", "reader")))
 README = ROOT / "firmware" / "README.md"
 on_every_engine = pytest.mark.usefixtures("engine")
 
 
-@pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("compiled")
-    for source in FILES:
-        compile_mpy(source, folder / f"{source.stem}.mpy", "-O3")
-    return folder
-
-
 @pytest.fixture
-def board(compiled: Path, tmp_path: Path) -> Path:
-    """A folder as on a board: compiled files side by side."""
-    return Path(shutil.copytree(compiled, tmp_path / "board"))
+def board(tmp_path: Path) -> Path:
+    """A folder as on a board, with our compiled files."""
+    return install(tmp_path / "board")
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    """A folder with the sources, for CPython."""
+    """An empty folder for CPython, which imports the installed package."""
     folder = tmp_path / "host"
     folder.mkdir()
-    for source in FILES:
-        shutil.copy(source, folder)
     return folder
 
 
@@ -154,9 +143,9 @@ TABLE = saved(np.arange(20, dtype="<i4").reshape(10, 2))
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no .npy file"),
-        (b"a,b\n1,2\n", "is no .npy file"),
-        (TABLE[:6] + b"\x09" + TABLE[7:], "is no .npy file"),
+        (b"", "is not a .npy file"),
+        (b"a,b\n1,2\n", "is not a .npy file"),
+        (TABLE[:6] + b"\x09" + TABLE[7:], "is not a .npy file"),
         (TABLE[:-1], "is cut short"),
         (TABLE[:70], "is cut short"),
         (TABLE[:20], "must hold whole numbers"),
@@ -434,7 +423,7 @@ def read_both_ways(path: Path) -> tuple[Any, Any]:
     """Read a checkpoint in pieces; see that all of its text at once says the same."""
     forest, state = storage.read(path)
     assert forest
-    assert forest.to_json() == core_pure.load(path).to_json()
+    assert forest.to_json() == load(path).to_json()
     assert state == json.loads(path.read_bytes()).get("training")
     return forest, state
 
@@ -458,12 +447,12 @@ def test_a_hostile_checkpoint_is_refused(tmp_path: Path) -> None:
     state = json.loads(good)["training"]
     changes: list[dict[str, Any]] = [
         {"importance": ""},
-        {"importance": core_pure._pack([0.0] * 4, "d")},
-        {"importance": core_pure._pack([float("nan")] * 5, "d")},
-        {"importance": core_pure._pack([-1.0] * 5, "d")},
+        {"importance": to_base64([0.0] * 4, "d")},
+        {"importance": to_base64([float("nan")] * 5, "d")},
+        {"importance": to_base64([-1.0] * 5, "d")},
         {"importance": [0.0] * 5},
         {"importance": None},
-        {"classes": ["no"], "votes": core_pure._pack(range(200, 256), "B")},
+        {"classes": ["no"], "votes": to_base64(range(200, 256), "B")},
         {"classes": ["no", "yes", "zzz"]},
         {"scale": 60000},
         {"categories": [None, None, None, None, ["a"]]},
@@ -626,12 +615,12 @@ def test_a_disk_that_is_full_leaves_the_old_model(
 
 # ---- Killed at random moments
 
-# `python` in the folder of the sources, or the real MicroPython.
+# For CPython and for the real MicroPython.
 KILLED = """
 import sys
-import core_pure as ef
-import storage
-rng = ef.Rng(3)
+from edgeforest import core_pure as ef
+from edgeforest import storage
+rng = storage.Rng(3)
 X = [bytearray([rng.below(256) for i in range(300)]) for f in range(4)]
 y = bytearray([(X[0][i] > 99) + (X[1][i] > 150 and X[2][i] > 20) for i in range(300)])
 options = {"by_column": True, "n_trees": 25, "max_depth": 6, "seed": 2, "budget": 60000}
@@ -704,9 +693,9 @@ FLASH = """
 import gc
 import os
 import sys
-import core_pure as ef
-import storage
 import vfs
+from edgeforest import core_pure as ef
+from edgeforest import storage
 
 class Flash:
     # 48 kB of blocks; the power fails after `left` writes.
@@ -743,7 +732,7 @@ class Flash:
                 self.data[i] = 255
         return 0
 
-rng = ef.Rng(2)
+rng = storage.Rng(2)
 X = [bytearray([rng.below(256) for i in range(60)]) for f in range(3)]
 y = bytearray([X[0][i] > 99 for i in range(60)])
 options = {"by_column": True, "n_trees": 3, "max_depth": 2}
@@ -859,15 +848,11 @@ def test_the_heap_in_the_readme_is_enough_to_train_and_to_go_on(board: Path) -> 
 
 @needs_mpy_cross
 @needs_micropython
-def test_the_files_also_work_in_a_folder_as_mip_installs_them(board: Path, tmp_path: Path) -> None:
-    (tmp_path / "edgeforest").mkdir()
-    for file in board.glob("*.mpy"):
-        file.rename(tmp_path / "edgeforest" / file.name)
+def test_the_sources_also_work_as_mip_installs_them(tmp_path: Path) -> None:
+    install(tmp_path, compiled=False)
     write_log(tmp_path, 1)
-    script = LOG.replace("import core_pure", "from edgeforest import core_pure")
-    script = script.replace("import storage", "from edgeforest import storage")
-    for stop in "29":  # goes on in the second run
-        model = output(run_micropython(script, tmp_path, "256k", ["bytes", stop, *SEEDS]))
+    for stop in "29":  # the second run resumes
+        model = output(run_micropython(LOG, tmp_path, "256k", ["bytes", stop, *SEEDS]))
     assert len(edgeforest.load(model)) == 5
 
 
@@ -890,7 +875,7 @@ def test_the_program_in_the_readme_runs(board: Path) -> None:
 @needs_micropython
 def test_errors_on_a_board_are_those_of_cpython(board: Path, host: Path) -> None:
     script = """
-import storage
+from edgeforest import storage
 X = [bytearray(range(99))]
 y = bytearray([i > 50 for i in range(99)])
 def attempt(do):
@@ -936,33 +921,9 @@ def test_it_imports_only_what_a_board_has() -> None:
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
             found.add(node.module or "")
-    ours = {"core_pure", "files", "reader", "edgeforest", "edgeforest.engine"}
+    ours = {
+        f"edgeforest.{name}"
+        for name in ("budget", "core_pure", "forest", "loading", "reader", "writer")
+    }
+    ours |= {"edgeforest", "edgeforest.engines", "edgeforest.host.types"}
     assert found == {"array", "json", "os", "struct", *ours}
-
-
-def test_the_stub_says_what_the_code_says() -> None:
-    stub = ast.parse(STORAGE.with_suffix(".pyi").read_text(encoding="utf-8"))
-    said: dict[str, list[str]] = {}
-    for node in stub.body:
-        if isinstance(node, ast.FunctionDef):
-            said[node.name] = [a.arg for a in node.args.args]
-        elif isinstance(node, ast.ClassDef):
-            for part in node.body:
-                if isinstance(part, ast.FunctionDef):
-                    said[f"{node.name}.{part.name}"] = [a.arg for a in part.args.args]
-    real: dict[str, list[str]] = {}
-    for name, value in vars(storage).items():
-        if getattr(value, "__module__", "") != storage.__name__ or name.startswith("_"):
-            continue
-        members = {name: value}
-        if inspect.isclass(value):
-            public = ("__init__", "__iter__")
-            members = {
-                f"{name}.{key}": method
-                for key, method in vars(value).items()
-                if callable(method) and (key in public or not key.startswith("_"))
-            }
-        for key, function in members.items():
-            parameters = inspect.signature(function).parameters.values()
-            real[key] = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-    assert said == real

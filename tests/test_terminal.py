@@ -29,7 +29,7 @@ def plain(text):
 
 @pytest.fixture
 def place(tmp_path):
-    """A folder with a name as bad as a folder can have."""
+    """A folder with the worst name that a folder can have."""
     folder = tmp_path / f"f\x1b[2J{MARKS}\nedgeforest: saved"
     folder.mkdir()
     return folder
@@ -231,7 +231,7 @@ def test_a_terminal_sees_predictions_and_progress_as_they_are(log, place):
         while True:
             try:
                 block = os.read(leader, 65536)
-            except OSError:  # how Linux says that nobody writes there any more
+            except OSError:  # on Linux: the writer has closed its end
                 break
             if not block:
                 break
@@ -239,7 +239,7 @@ def test_a_terminal_sees_predictions_and_progress_as_they_are(log, place):
         os.close(leader)
         assert process.wait() == 0
         text = data.decode().replace("\r\n", "\n")
-        return plain(text.replace("\r\x1b[K", ""))  # our own: the line of the progress
+        return plain(text.replace("\r\x1b[K", ""))  # our own: the status line
 
     out = seen("predict", model, log, "--proba")
     assert "prediction,p_b,p_l\\x1b[2K" in out
@@ -247,7 +247,7 @@ def test_a_terminal_sees_predictions_and_progress_as_they_are(log, place):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_a_strict_encoding_ends_no_run(tmp_path, encoding):
+def test_a_strict_encoding_does_not_end_a_run(tmp_path, encoding):
     log = tmp_path / "log.csv"
     rows = "".join(f"{i % 9},{'温' if i % 9 > 4 else 'ß'}\n" for i in range(200))
     log.write_text(f"°C,窓\n{rows}", encoding="utf-8")
@@ -274,7 +274,7 @@ def test_a_strict_encoding_ends_no_run(tmp_path, encoding):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
-def test_a_file_name_that_is_no_text(tmp_path, capsys):
+def test_a_file_name_that_is_not_text(tmp_path, capsys):
     folder = os.fsencode(tmp_path) + b"/log\xff"
     os.mkdir(folder)
     path = os.fsdecode(folder + b"/a\xfe.csv")

@@ -51,11 +51,14 @@ def run(argv: list[str] | None) -> int:
     """Run one command; whatever goes wrong becomes a sentence and an exit code."""
     parser = build_parser()
     try:
-        args = parser.parse_args(argv)
+        args, unknown = parser.parse_known_args(argv)
+        if args.command is not None:
+            parser = args.parser
+        if unknown:
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         if args.command is None:
             parser.print_help(sys.stderr)
             return 2
-        parser = args.parser
         code: int = args.run(args)
         return code
     except SystemExit as done:  # --help and --version

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from edgeforest.cli.arguments import amount, whole_number
-from edgeforest.cli.fitting import Plan, fit, labelled
-from edgeforest.cli.jobs import Outcome
+from edgeforest.cli.fitting import Request, fit, labelled
+from edgeforest.cli.outcome import Outcome
 from edgeforest.cli.models import check_engine, load_model
 from edgeforest.cli.parser import Problem, add_command
 from edgeforest.cli.report import print_outcome
@@ -70,8 +70,8 @@ def run(args: argparse.Namespace) -> int:
     log = written_log(args.out, args.rows)
     print("A room's sensors, one row a minute. What are the people in it doing?\n")
     with open_source(log) as source:
-        plan = Plan(source, "activity", whole=True, budget=Budget(args.budget))
-        outcome = fit(plan, StatusLine())
+        request = Request(source, "activity", whole=True, budget=Budget(args.budget))
+        outcome = fit(request, StatusLine())
     print_outcome(outcome)
     model = os.path.join(args.out, "model.json")
     save(outcome.forest, model)
@@ -100,17 +100,17 @@ def written_log(folder: str, rows: int) -> str:
 
 def print_predictions(outcome: Outcome, model: str) -> None:
     """Load the model again, check that it predicts the same, and show some held-out rows."""
-    job = outcome.job
+    ready = outcome.ready
     rows: list[tuple[Any, ...]] = []
     truths: list[Any] = []
-    for some, labels in labelled(job.source, job.schema, job.held_out):
+    for some, labels in labelled(ready.source, ready.schema, ready.held_out):
         rows += some
         truths += labels
     predictions = load_model(model).predict(rows)
     if predictions != outcome.forest.predict(rows):
         raise RuntimeError(f"{model} does not predict what the forest did that was saved")
     print("\nThe saved model, loaded again, predicts the same. A few of the held-out rows:\n")
-    heads = [*job.schema.names, "predicted", "truth"]
+    heads = [*ready.schema.names, "predicted", "truth"]
     widths = [2 + max(7, len(head)) for head in heads]
     print(line(heads, widths))
     for place in range(len(rows) // 16, len(rows), len(rows) // 8 or 1):

@@ -15,7 +15,7 @@ from typing import Any
 
 from edgeforest import engines
 from edgeforest.cli import report
-from edgeforest.cli.jobs import Job, Outcome
+from edgeforest.cli.outcome import Ready, Outcome
 from edgeforest.cli.models import engine_asked
 from edgeforest.cli.parser import Problem
 from edgeforest.cli.scoring import Tally, commonest
@@ -33,7 +33,7 @@ HELD_OUT = 20_000  # rows held out at most from a log that is not read whole
 
 
 @dataclass
-class Plan:
+class Request:
     """What to train from, and how."""
 
     source: Source
@@ -49,31 +49,33 @@ class Plan:
     refresh: bool = False
 
 
-def fit(plan: Plan, status: StatusLine) -> Outcome:
-    """Train as planned, and score the forest on held-out rows; prints what the log holds."""
-    job = begin(plan, status)
-    training, tally = job.training, Tally(job.schema.regression)
+def fit(request: Request, status: StatusLine) -> Outcome:
+    """Train as requested, and score the forest on held-out rows; prints what the log holds."""
+    ready = begin(request, status)
+    training, tally = ready.training, Tally(ready.schema.regression)
     stopped = cut = unwritten = False
     problem = ""
     try:
         stopped = advance(training, status)
-        if stopped and not plan.whole and not training.grown:
+        if stopped and not request.whole and not training.grown:
             raise KeyboardInterrupt
         status.show("scoring held-out rows ...")
-        cut = tally.add_blocks(training.forest(), labelled(job.source, job.schema, job.held_out))
+        cut = tally.add_blocks(
+            training.forest(), labelled(ready.source, ready.schema, ready.held_out)
+        )
     except (SourceError, OSError) as error:
         problem, unwritten = str(error), isinstance(error, OSError)
         if isinstance(error, OSError):
-            problem = f"cannot write {plan.checkpoint}: {reason(error)}"
+            problem = f"cannot write {request.checkpoint}: {reason(error)}"
         if not training.grown:
             raise Problem(problem) from None
     status.clear()
     forest = training.forest()
-    engine = engine_used(str(training.grown.engine), plan.options)
-    return Outcome(forest, job, tally, engine, stopped or cut, problem, unwritten)
+    engine = engine_used(str(training.grown.engine), request.options)
+    return Outcome(forest, ready, tally, engine, stopped or cut, problem, unwritten)
 
 
-def begin(plan: Plan, status: StatusLine) -> Job:
+def begin(request: Request, status: StatusLine) -> Ready:
     """Make a training ready, and print what the log holds.
 
     This is where logs that are read whole differ from all others: in how rows are held out, in the
@@ -81,22 +83,23 @@ def begin(plan: Plan, status: StatusLine) -> Job:
     each tree in the budget and its importances so that a checkpoint can go on anywhere.
     """
     from edgeforest.sources.whole import Whole, train_steps
-    from edgeforest.sources.training import Begun, Streaming, begun
+    from edgeforest.sources.checkpoints import Begun, begun
+    from edgeforest.sources.training import Streaming
     from edgeforest.sources.views import Rest
 
-    status.show(f"reading {plan.source.name} ...")
-    before, schema, training = Begun(plan.source), None, None
-    options = {**plan.options, "seed": plan.seed}
+    status.show(f"reading {request.source.name} ...")
+    before, schema, training = Begun(request.source), None, None
+    options = {**request.options, "seed": request.seed}
     try:
-        if plan.resume and plan.checkpoint is not None:
-            before = begun(plan.source, plan.checkpoint, plan.refresh)
+        if request.resume and request.checkpoint is not None:
+            before = begun(request.source, request.checkpoint, request.refresh)
         source = before.source
-        if plan.whole:
-            source = Whole(source, plan.target)
-            schema = look(source, plan.target, None, **plan.columns)
-        held_out = held_out_rows(len(source), plan)
+        if request.whole:
+            source = Whole(source, request.target)
+            schema = look(source, request.target, None, **request.columns)
+        held_out = held_out_rows(len(source), request)
         rest = Rest(source, held_out)
-        options["budget"] = rest_of(plan.budget)
+        options["budget"] = rest_of(request.budget)
         if schema is not None:
             status.show("turning values into codes ...")
             training = train_steps(rest, schema, **options)
@@ -105,30 +108,30 @@ def begin(plan: Plan, status: StatusLine) -> Job:
             kept = before.kept is not None
             training = Streaming(
                 rest,
-                plan.target,
-                checkpoint=plan.checkpoint,
+                request.target,
+                checkpoint=request.checkpoint,
                 resume=kept or before.forest is not None,
                 refresh=kept,
-                **plan.columns,
+                **request.columns,
                 **options,
             )
             schema, asked, guess = training.schema, training.base + training.n_trees, None
     except OSError as error:
-        raise Problem(f"cannot read {plan.checkpoint}: {reason(error)}") from None
+        raise Problem(f"cannot read {request.checkpoint}: {reason(error)}") from None
     except (ValueError, TypeError, engines.Absent) as error:
         raise Problem(str(error)) from None
     status.clear()
-    report.print_schema(source, schema, plan.whole)
-    report.print_begun(before, training, plan.checkpoint)
+    report.print_schema(source, schema, request.whole)
+    report.print_begun(before, training, request.checkpoint)
     sys.stdout.flush()
-    return Job(training, source, schema, held_out, asked, guess, before.later)
+    return Ready(training, source, schema, held_out, asked, guess, before.later)
 
 
-def held_out_rows(n: int, plan: Plan) -> Sequence[int]:
+def held_out_rows(n: int, request: Request) -> Sequence[int]:
     """The rows that are held out for the score, in ascending order: some, but not all."""
-    size = min(n - 1, max(1, int(plan.test_share * n + 0.5))) if plan.test_share else 0
-    rng = Rng(plan.seed, HOLD_OUT)
-    if not plan.whole:
+    size = min(n - 1, max(1, int(request.test_share * n + 0.5))) if request.test_share else 0
+    rng = Rng(request.seed, HOLD_OUT)
+    if not request.whole:
         size = min(HELD_OUT, size)
         return draw(rng, size, n) if size else []
     order = array("I", range(n))

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 def print_rows(path: str) -> None:
     """Say which rows a checkpoint was trained on; nothing for other models."""
-    from edgeforest.sources.training import noted
+    from edgeforest.sources.checkpoints import noted
 
     log, done = noted(path)
     if log is not None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from edgeforest.cli.jobs import Outcome
+from edgeforest.cli.outcome import Outcome
 from edgeforest.cli.screen import bars, say, shape, shares, spent, tell
 from edgeforest.host.names import joined, listed, quoted, short
 from edgeforest.host.words import count, duration, rounded
@@ -16,7 +16,7 @@ MANY_CLASSES = 100  # more than these are more likely an id
 
 
 def print_schema(source: Source, schema: Schema, whole: bool) -> None:
-    """Say how many rows and which columns a log has, found from all of its rows or from a sample."""
+    """Say what a log has, found from all of its rows or from a sample."""
     found = schema.found
     kinds = {
         schema.names[f]: f" ({count(len(found.categories[schema.names[f]]), 'value')})" * whole
@@ -108,7 +108,7 @@ def print_begun(before: Any, training: Any, checkpoint: str | None) -> None:
 
 def print_outcome(outcome: Outcome) -> None:
     """Say what a training has cost, what it gave, and how good that is."""
-    forest, asked = outcome.forest, outcome.job.asked_trees
+    forest, asked = outcome.forest, outcome.ready.asked_trees
     print()
     if outcome.interrupted:
         say("stopped", "by Ctrl-C; the forest so far is complete and is kept")
@@ -116,14 +116,14 @@ def print_outcome(outcome: Outcome) -> None:
         say("stopped", "by the problem below; the trees that are done are kept")
     say("engine", outcome.engine)
     say("spent", f"{spent(forest)}, {duration(forest.spent.seconds)}")
-    print_met(outcome.job.schema)
+    print_met(outcome.ready.schema)
     trees = shape(forest)
     if len(forest) < asked and not outcome.interrupted and not outcome.problem:
         trees += f" ({asked} trees asked for, the budget did not reach further)"
     say("forest", trees)
     print_score(outcome)
     print_importances(forest)
-    print_bad_rows(outcome.job.source)
+    print_bad_rows(outcome.ready.source)
 
 
 def print_met(schema: Schema) -> None:
@@ -140,7 +140,7 @@ def print_score(outcome: Outcome) -> None:
     if not tally.rows:
         say("score", "none, since no held-out rows were predicted")
         return
-    ours, naive = tally.words(count(tally.rows, "held-out row"), outcome.job.guess)
+    ours, naive = tally.words(count(tally.rows, "held-out row"), outcome.ready.guess)
     say("score", ours)
     say("", naive)
     if not tally.regression:

@@ -1,4 +1,4 @@
-"""Files that commands write: checked before the work, complete or absent, kept elsewhere if need be."""
+"""Files that commands write: checked before the work, written completely or not at all."""
 
 import io
 import os
@@ -57,7 +57,7 @@ def save(forest: Any, path: str) -> None:
 
 
 def kept_elsewhere(forest: Any, path: str) -> str:
-    """Keep a model that cannot be written to its path: it may have taken hours. Says where it is."""
+    """Keep a model that cannot be written to its path; returns where it is, in words."""
     start, ending = os.path.splitext(os.path.basename(path))
     # A random name: it overwrites nothing, and nobody can have put a link there.
     name = f"{start[:40]}-{os.urandom(4).hex()}{ending[:20] or '.json'}"

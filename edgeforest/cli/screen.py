@@ -53,7 +53,7 @@ class StatusLine:
 
 
 class Screen:
-    """The standard output as a stream for data: a terminal shows every character, and obeys none."""
+    """The standard output for data: a terminal shows every character, and obeys none."""
 
     def write(self, text: str) -> int:
         """Write text with its control characters as escapes."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from edgeforest import engines
 from edgeforest.cli import arguments, logs
-from edgeforest.cli.fitting import Plan, fit
-from edgeforest.cli.jobs import Outcome
+from edgeforest.cli.fitting import Request, fit
+from edgeforest.cli.outcome import Outcome
 from edgeforest.cli.models import check_engine
 from edgeforest.cli.parser import Problem, add_command
 from edgeforest.cli.report import print_outcome
@@ -200,14 +200,14 @@ def run(args: argparse.Namespace) -> int:
     budget = Budget(args.budget, args.seconds, args.bytes)  # its clock begins here
     with logs.opened(args, status) as source:
         refuse_wide(source, args.drop)
-        outcome = fit(planned(source, args, task, budget), status)
+        outcome = fit(request_of(source, args, task, budget), status)
         print_outcome(outcome)
-        while outcome.job.later and not (outcome.interrupted or outcome.problem):
+        while outcome.ready.later and not (outcome.interrupted or outcome.problem):
             # The old rows are done: until all rows are, too, this is the model.
             if args.out is not None:
                 save(outcome.forest, args.out)
             print()
-            outcome = fit(planned(source, args, task, budget.copy()), status)
+            outcome = fit(request_of(source, args, task, budget.copy()), status)
             print_outcome(outcome)
     return saved(outcome, args)
 
@@ -227,12 +227,12 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
         )
 
 
-def planned(source: Source, args: argparse.Namespace, task: str, budget: Budget) -> Plan:
-    """The plan of a training: a log that is small is read whole."""
+def request_of(source: Source, args: argparse.Namespace, task: str, budget: Budget) -> Request:
+    """What a training needs to know; a small log is read whole."""
     cells = len(source) * len(source.names)
     slow = args.seconds is not None and cells * SECONDS_OF_A_CELL > args.seconds / 8
     large = OF_A_CELL * cells > max(SMALL, args.bytes or IN_MEMORY)
-    return Plan(
+    return Request(
         source,
         args.target,
         whole=not (args.checkpoint or slow or large),
@@ -255,7 +255,7 @@ def saved(outcome: Outcome, args: argparse.Namespace) -> int:
         say("saved", "nothing; give --out model.json to keep the forest")
     if args.checkpoint is not None and os.path.exists(args.checkpoint):
         early = outcome.interrupted or outcome.problem
-        unfinished = early and len(outcome.forest) < outcome.job.asked_trees
+        unfinished = early and len(outcome.forest) < outcome.ready.asked_trees
         more = "; --resume goes on" if unfinished else ""
         say("saved", kept_file(args.checkpoint, more), wrap=False)
     if outcome.problem:

@@ -22,7 +22,7 @@ from edgeforest.estimators.regressors import (
     RandomForestRegressor,
     RandomPatchesRegressor,
 )
-from edgeforest.estimators.schema import NotFittedError
+from edgeforest.host.fitted import NotFittedError
 from edgeforest.estimators.trees import Tree, Trees
 
 __all__ = [

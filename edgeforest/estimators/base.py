@@ -11,9 +11,10 @@ from edgeforest.forest import Forest
 from edgeforest.estimators import fitting, out_of_bag, trees
 from edgeforest.estimators.out_of_bag import Drawn
 from edgeforest.estimators.parameters import Parameters
-from edgeforest.estimators.schema import check_fitted, encoded
+from edgeforest.estimators.schema import encoded
 from edgeforest.forests import oob
 from edgeforest.forests.merging import keep
+from edgeforest.host.fitted import check_fitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from edgeforest.budget import Budget
 from edgeforest.engines import sampling
 from edgeforest.estimators import parameters
 from edgeforest.estimators.out_of_bag import Drawn, EarlyStopping
-from edgeforest.estimators.schema import check_features
+from edgeforest.host.fitted import check_features
 from edgeforest.forests import oob
 from edgeforest.forests.merging import merge
 from edgeforest.host import arrays

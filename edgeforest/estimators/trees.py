@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from edgeforest.forest import LEAF
 from edgeforest.estimators import prediction
 from edgeforest.estimators.schema import encoded
-from edgeforest.forests import oob
+from edgeforest.forests import oob, walking
 from edgeforest.forests.merging import keep
 
 if TYPE_CHECKING:
@@ -59,15 +58,11 @@ class Tree:
 
     def get_n_leaves(self) -> int:
         """The number of leaves."""
-        return sum(self.forest_.split(node) is None for node in range(self.node_count))
+        return len(walking.leaves(self.forest_))
 
     def get_depth(self) -> int:
         """The largest number of questions that a row is asked."""
-        depth = [0] * self.node_count
-        for node in range(self.node_count):
-            if self.forest_.split(node) is not None:
-                depth[node + 1] = depth[self.forest_.right[node]] = depth[node] + 1
-        return max(depth)
+        return walking.depth(self.forest_)
 
 
 class Trees(Sequence[Tree]):
@@ -97,11 +92,11 @@ def paths(forest: Forest, table: Array) -> tuple[Any, NDArray[np.int64]]:
     except ImportError:
         raise ImportError("decision_path needs SciPy: install it (pip install scipy)") from None
     leaves = oob.leaves(forest, table)
-    feature, right = np.asarray(forest.feature), np.asarray(forest.right, np.int64)
-    inner = np.flatnonzero(feature != LEAF)
-    parent = np.full(len(feature), -1)
-    parent[inner + 1] = inner
-    parent[right[inner]] = inner
+    nodes = walking.arrays(forest)
+    splits = np.flatnonzero(~nodes.is_leaf)
+    parent = np.full(len(nodes.is_leaf), -1)
+    parent[nodes.left[splits]] = splits
+    parent[nodes.right[splits]] = splits
     levels = []  # from the leaves upwards; -1 above the root
     node = leaves
     while (node >= 0).any():
@@ -112,6 +107,6 @@ def paths(forest: Forest, table: Array) -> tuple[Any, NDArray[np.int64]]:
     begin = np.concatenate([[0], np.cumsum(passed.sum(axis=(1, 2)))])
     matrix = csr_matrix(
         (np.ones(begin[-1], np.int64), trees[passed], begin),
-        shape=(leaves.shape[1], len(feature)),
+        shape=(leaves.shape[1], len(parent)),
     )
-    return matrix, np.append(np.asarray(forest.roots, np.int64), len(feature))
+    return matrix, np.append(np.asarray(forest.roots, np.int64), len(parent))

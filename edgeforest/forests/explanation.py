@@ -1,4 +1,4 @@
-"""Forests that can be read: why a row gets the answer it gets, and trees as text.
+"""Forests that people can read: why a row gets its answer, and trees as text.
 
 >>> from edgeforest import train
 >>> days = ["mon", "sat", "sun"]
@@ -31,49 +31,48 @@ import textwrap
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple
 
-from edgeforest.forest import EQUAL, FEATURE, Forest, HUGE, INF, LEAF, MISSING_LEFT
+from edgeforest.checks import between
+from edgeforest.forest import HUGE, INF, MASK, Forest
+from edgeforest.forests.walking import (
+    Model,
+    Node,
+    branch_size,
+    forest_of,
+    node_at,
+    tree_value,
+    votes_of,
+)
 from edgeforest.host.frames import is_frame, rows_of
 from edgeforest.host.names import cut as shortened
 from edgeforest.host.names import quoted, short
 from edgeforest.host.words import count
-from edgeforest.checks import between
 
-WIDTH = 92  # of printed lines
+LINE = 92  # characters of a printed line
 MOST = 8  # categories or classes that a line lists
 LONGEST = 200  # characters of a name that are shown
 
 
-class Fitted(Protocol):
-    """An estimator that holds a forest."""
-
-    @property
-    def forest_(self) -> Any: ...
-
-
-Model: TypeAlias = Forest | Fitted
-
-
 @dataclass(frozen=True)
 class Condition:
-    """What one feature has to be for trees to go on as they do; `str` says it in words.
+    """What a feature must be for every tree to go the same way; `str` says it in words.
 
-    A number must be above `low` and at most `high`, all of them float32, where infinities stand for
-    no bound; a category must be one of `categories`, and none of `excluded`. If `missing` is true,
-    a missing value does as well.
+    A number must be above `low` and at most `high`, both float32; an infinity means no bound. A
+    category must be one of `categories`, and none of `excluded`. If `missing` is true, the value
+    may also be missing.
     """
 
     name: str
     feature: int  # its place in a row
-    value: Any  # what the row has: a float32, a category (even an unknown one), None if missing
+    value: Any  # of the row: a float32, a category (even an unknown one), None if missing
     low: float
     high: float
     categories: tuple[Any, ...] | None  # None: the feature is a number
     excluded: tuple[Any, ...]
     missing: bool
-    trees: int  # how many ask about this feature on their way
-    nodes: int  # how often they do
+    trees: int  # how many ask about this feature
+    nodes: int  # how often they ask
     text: str
 
     def __str__(self) -> str:
@@ -82,24 +81,24 @@ class Condition:
 
 @dataclass(frozen=True)
 class Path:
-    """The way of a row through one tree; `str` says it in words."""
+    """The path of a row through one tree; `str` says it in words."""
 
     tree: int
-    conditions: tuple[Condition, ...]  # one for each feature, in the order they were first asked
+    conditions: tuple[Condition, ...]  # one for each feature, in the order of the first questions
     leaf: int  # its place in the arrays of the forest
     votes: tuple[int, ...]  # of the leaf
     shares: dict[Any, float] | None  # of the classes in the leaf; None for a regression
-    says: Any  # its class or value
+    says: Any  # the class or value of the leaf
 
     def __str__(self) -> str:
-        says = number(self.says) if self.shares is None else shares_text(self.shares)
+        says = float_text(self.says) if self.shares is None else shares_text(self.shares)
         because = "because" if self.conditions else "whatever the row is"
         return "\n  ".join([f"tree {self.tree} says {says}, {because}", *map(str, self.conditions)])
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a forest answers what it answers for one row; `str` is a page to read.
+    """Why a forest gives one row its answer; `str` is a page to read.
 
     >>> from edgeforest import explain, train
     >>> forest = train([[i % 4] for i in range(80)], [i % 4 > 1 for i in range(80)], n_trees=2)
@@ -115,7 +114,7 @@ class Explanation:
     unasked: tuple[str, ...]  # names of the other features, which may be anything
 
     def path(self, tree: int) -> str:
-        """The way through one tree, in words.
+        """The path through one tree, in words.
 
         >>> from edgeforest import train
         >>> rows = [[i % 4] for i in range(80)]
@@ -127,12 +126,12 @@ class Explanation:
         return str(self.paths[place("tree", tree, len(self.paths))])
 
     def text(self, top: int | None = 20) -> str:
-        """The page that `str` gives, with the `top` conditions, or all of them for None."""
+        """The page that `str` returns, with the `top` conditions, or with all of them for None."""
         trees = len(self.paths)
         if self.shares is None:
             said = [path.says for path in self.paths]
-            span = f"from {number(min(said))} to {number(max(said))}"
-            lines = [f"prediction {number(self.prediction)}", f"trees      {trees}, {span}"]
+            span = f"from {float_text(min(said))} to {float_text(max(said))}"
+            lines = [f"prediction {float_text(self.prediction)}", f"trees      {trees}, {span}"]
         else:
             agree = sum(path.says == self.prediction for path in self.paths)
             lines = [
@@ -144,16 +143,16 @@ class Explanation:
             return "\n".join([*lines, "", "No tree asks anything: every row gets this answer."])
         lines += ["", "The answer stays exactly the same as long as"]
         shown = self.conditions[:top]
-        wide = min(50, max([len(c.text) for c in shown], default=0))
+        column = min(50, max([len(c.text) for c in shown], default=0))
         for c in shown:
             asked = f"asked {_times(c.nodes)} in {c.trees} of {count(trees, 'tree')}"
-            lines.append(f"  {c.text:<{wide}}  ({_value_text(c)}{asked})")
+            lines.append(f"  {c.text:<{column}}  ({_value_text(c)}{asked})")
         rest = self.conditions[len(shown) :]
         if rest:
             lines.append(f"  and {len(rest)} more, each asked {_times(rest[0].nodes)} at most")
         if self.unasked:
             names = _listed([line(name) for name in self.unasked], most=2 * MOST)
-            lines += ["", *textwrap.wrap(f"No tree asks about {names}", WIDTH)]
+            lines += ["", *textwrap.wrap(f"No tree asks about {names}", LINE)]
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -161,12 +160,12 @@ class Explanation:
 
 
 def explain(model: Model, row: Any) -> Explanation:
-    """Why the forest answers what it answers for one row.
+    """Why the forest gives this row its answer.
 
-    A row is a list, a tuple, an array, or what has values by the names of the features: a dict, a
-    pandas Series. The `conditions` are the box around the row within which every tree goes the
-    same way, so that all votes are the same; a step across any of its bounds, and some tree goes
-    another way. Numbers are compared as float32, as in prediction.
+    A row is a list, a tuple or an array, or holds values under the names of the features: a dict, a
+    pandas Series. The `conditions` are the box around the row within which it takes the same path
+    through every tree, so all votes stay the same. Beyond any of these bounds, some tree takes
+    another path. Numbers are compared as float32, as in prediction.
 
     >>> from edgeforest import train
     >>> rows = [[i % 4] for i in range(80)]
@@ -181,17 +180,18 @@ def explain(model: Model, row: Any) -> Explanation:
     x = forest.encode(values)
     votes = [0] * forest.n_votes
     best = forest.predict_into(x, votes)
-    every: list[tuple[int, int, bool]] = []  # tree, node, whether the row goes left
+    every: list[_Step] = []
     paths = []
-    for tree, node in enumerate(forest.roots):
-        steps = []
-        while forest.feature[node] != LEAF:
-            left = _goes_left(forest, node, x)
-            steps.append((tree, node, left))
-            node = node + 1 if left else forest.right[node]
+    for tree, root in enumerate(forest.roots):
+        steps: list[_Step] = []
+        node = node_at(forest, root)
+        while not node.is_leaf:
+            to_left = node.goes_left(x)
+            steps.append(_Step(tree, node, to_left))
+            node = node_at(forest, node.left if to_left else node.right)
         every += steps
         conditions = tuple(_conditions(forest, values, x, steps))
-        paths.append(Path(tree, conditions, node, *leaf_of(forest, node)))
+        paths.append(Path(tree, conditions, node.place, *leaf_answer(forest, node)))
     found = sorted(_conditions(forest, values, x, every), key=lambda c: (-c.nodes, c.feature))
     asked = {c.feature for c in found}
     return Explanation(
@@ -214,12 +214,12 @@ def export_text(
     """The trees as indented text, like scikit-learn's `export_text`: all of them, or one.
 
     Branches go on for `max_depth` questions after the first one; None shows them whole. Numbers
-    have as many digits as tell them from every other float32, or as many `decimals` as said.
+    have the digits that distinguish them from every other float32, or so many `decimals`.
     `show_votes` adds the shares of the classes in each leaf.
 
-    A missing value, or a category that training has not met, goes where it says `or missing`, or
-    `is not`. Where nothing is said of it, none gets there: it went another way further up.
-    `show_missing=False` leaves this out.
+    A missing value, or a category that training has not met, goes where the text says `or missing`
+    or `is not`. Where the text says neither, no missing value gets there: it left the path further
+    up. `show_missing=False` leaves this out.
 
     >>> from edgeforest import train
     >>> rows = [[i % 10, None if i % 3 else i % 4] for i in range(90)]
@@ -243,20 +243,21 @@ def export_text(
         decimals = place("decimals", decimals, 100)
 
     def show(value: float) -> str:
-        return number(value) if decimals is None else f"{value:.{decimals}f}"
+        return float_text(value) if decimals is None else f"{value:.{decimals}f}"
 
     def lines(root: int) -> Iterator[str]:
-        for node, depth, question, whole in branches(forest, root, max_depth, show, show_missing):
-            indent = "|   " * depth
-            if question:
-                yield f"{indent[4:]}|--- {question}"
-            if forest.feature[node] == LEAF:
-                _, shares, says = leaf_of(forest, node)
+        for branch in branches(forest, root, max_depth, show, show_missing):
+            indent = "|   " * branch.depth
+            if branch.words:
+                yield f"{indent[4:]}|--- {branch.words}"
+            if branch.node.is_leaf:
+                _, shares, says = leaf_answer(forest, branch.node)
                 more = f" ({shares_text(shares)})" if shares and show_votes else ""
                 says = f"value: {show(says)}" if shares is None else f"class: {line(says)}{more}"
                 yield f"{indent}|--- {says}"
-            elif not whole:
-                yield f"{indent}|--- truncated branch of depth {size_of(forest, node)[0]}"
+            elif not branch.goes_on:
+                levels, _ = branch_size(forest, branch.node.place)
+                yield f"{indent}|--- truncated branch of depth {levels}"
 
     if tree is not None:
         return "\n".join(lines(forest.roots[place("tree", tree, len(forest))]))
@@ -267,45 +268,26 @@ def export_text(
 # ---- Looking into a forest, for the plots too -------------------------------------------------
 
 
-def forest_of(model: Model) -> Forest:
-    """The forest itself, or that of a fitted estimator.
-
-    >>> forest_of([1, 2])
-    Traceback (most recent call last):
-    TypeError: model must be a Forest or a fitted estimator, got [1, 2]
-    """
-    forest = model if isinstance(model, Forest) else getattr(model, "forest_", None)
-    if not isinstance(forest, Forest):
-        raise TypeError(f"model must be a Forest or a fitted estimator, got {model!r}")
-    return forest
-
-
 def place(name: str, value: int, n: int) -> int:
     """A whole number from 0 to n - 1, or an error."""
     return int(between(name, value, 0, n - 1))
 
 
-def leaf_of(forest: Forest, leaf: int) -> tuple[tuple[int, ...], dict[Any, float] | None, Any]:
-    """The votes of a leaf, the shares of its classes (None for a regression), and what it says."""
-    at = forest.right[leaf] * forest.n_votes
-    votes = tuple(forest.votes[at : at + forest.n_votes])
-    if forest.classes is not None:
-        return votes, _shares(forest, votes), forest.classes[votes.index(max(votes))]
-    step = array("f", [forest.span / forest.scale])[0]  # as `Forest.value`, of one tree
-    part = array("f", [votes[0] * step])[0]
-    return votes, None, array("f", [part + forest.low])[0]
+def leaf_answer(forest: Forest, leaf: Node) -> tuple[tuple[int, ...], dict[Any, float] | None, Any]:
+    """The votes of a leaf, the shares of its classes (None for a regression), its class or value."""
+    votes = tuple(votes_of(forest, leaf))
+    if forest.classes is None:
+        return votes, None, tree_value(forest, votes[0])
+    return votes, _shares(forest, votes), forest.classes[votes.index(max(votes))]
 
 
-def size_of(forest: Forest, node: int) -> tuple[int, int]:
-    """The levels of the branch that begins with this node, its leaves' included; and its leaves."""
-    levels = leaves = 0
-    level = [node]
-    while level:
-        levels += 1
-        inner = [n for n in level if forest.feature[n] != LEAF]
-        leaves += len(level) - len(inner)
-        level = [child for n in inner for child in (n + 1, forest.right[n])]
-    return levels, leaves
+class Branch(NamedTuple):
+    """A node as text shows it."""
+
+    node: Node
+    depth: int
+    words: str  # the answer that leads there; none for the root
+    goes_on: bool  # whether its children follow
 
 
 def branches(
@@ -314,43 +296,42 @@ def branches(
     max_depth: int | None,
     show: Callable[[float], str],
     missing: bool = True,
-) -> Iterator[tuple[int, int, str, bool]]:
-    """The nodes of a tree from top to bottom, as in the text: place, depth, the words that lead
-    there, and whether its own children follow.
+) -> Iterator[Branch]:
+    """The nodes of a tree from top to bottom, as the text shows them.
 
-    Words say where missing values go, where some can get to; or not at all if `missing` is false.
+    If `missing` is true, words say where missing values go, wherever some can get to.
     """
-    most = INF if max_depth is None else place("max_depth", max_depth, 1 << 30)
+    most = INF if max_depth is None else between("max_depth", max_depth, 0, MASK)
     todo: list[tuple[int, int, str, frozenset[int]]] = [(root, 0, "", frozenset())]
     while todo:
-        node, depth, question, gone = todo.pop()
-        flags, cut = forest.feature[node], forest.threshold[node]
-        whole = flags != LEAF and depth <= most
-        yield node, depth, question, whole
-        if not whole:
+        place, depth, words, gone = todo.pop()
+        node = node_at(forest, place)
+        goes_on = not node.is_leaf and depth <= most
+        yield Branch(node, depth, words, goes_on)
+        if not goes_on:
             continue
-        f = flags & FEATURE
-        name, left = line(forest.names[f]), bool(flags & MISSING_LEFT)
-        told = missing and f not in gone  # a missing value gets here
-        if flags & EQUAL:
+        f, cut, missing_left = node.feature, node.threshold, node.missing_left
+        name = line(forest.names[f])
+        say_missing = missing and f not in gone  # a missing value gets here
+        if node.categorical:
             kinds = [quoted((forest.categories[f] or [])[int(cut) - 1])]
-            kinds += ["missing"] if left and told else []
+            kinds += ["missing"] if missing_left and say_missing else []
             yes, no = _is(name, kinds), _is_not(name, kinds)
         else:
-            yes = _between(name, -INF, cut, left, told, show)
-            no = _between(name, cut, INF, not left, told, show)
+            yes = _between(name, -INF, cut, missing_left, say_missing, show)
+            no = _between(name, cut, INF, not missing_left, say_missing, show)
         without = gone | {f}
-        todo.append((forest.right[node], depth + 1, no, without if left else gone))
-        todo.append((node + 1, depth + 1, yes, gone if left else without))
+        todo.append((node.right, depth + 1, no, without if missing_left else gone))
+        todo.append((node.left, depth + 1, yes, gone if missing_left else without))
 
 
 # ---- Words ------------------------------------------------------------------------------------
 
 
-def number(value: float) -> str:
-    """The shortest text that names this float32.
+def float_text(value: float) -> str:
+    """The shortest text that stands for this float32.
 
-    >>> number(20.149999618530273), number(3.0), number(1e6), number(2.0**-126)
+    >>> float_text(20.149999618530273), float_text(3.0), float_text(1e6), float_text(2.0**-126)
     ('20.15', '3', '1000000', '1.1754944e-38')
     """
     for digits in range(1, 10):
@@ -360,10 +341,10 @@ def number(value: float) -> str:
     return repr(float(text)).removesuffix(".0")
 
 
-def share(part: float) -> str:
-    """A share as per cent; only all and nothing look like it.
+def percent(part: float) -> str:
+    """A share in per cent; only everything shows as 100%, and only nothing as 0%.
 
-    >>> share(1.0), share(0.25), share(0.1234), share(0.99999), share(0.00001)
+    >>> percent(1.0), percent(0.25), percent(0.1234), percent(0.99999), percent(0.00001)
     ('100%', '25%', '12.3%', '>99.9%', '<0.1%')
     """
     if 0 < part < 0.0005 or 0.9995 <= part < 1:
@@ -372,9 +353,9 @@ def share(part: float) -> str:
 
 
 def shares_text(shares: Mapping[Any, float]) -> str:
-    """Classes and their shares, the largest first, without those that have none."""
+    """Classes and their shares, the largest first, without those that have no share."""
     some = sorted([(label, part) for label, part in shares.items() if part], key=lambda s: -s[1])
-    return _listed([f"{line(label)} {share(part)}" for label, part in some])
+    return _listed([f"{line(label)} {percent(part)}" for label, part in some])
 
 
 def line(name: object) -> str:
@@ -383,7 +364,7 @@ def line(name: object) -> str:
 
 
 def _listed(texts: Sequence[str], last: str = ", ", most: int = MOST) -> str:
-    """Texts with commas between them and a word before the last, cut where it gets long."""
+    """Texts with commas between them and a word before the last; long lists are cut."""
     if len(texts) > most:
         texts = [*texts[:most], f"{len(texts) - most} more"]
         last = " and " if last == ", " else last
@@ -405,15 +386,15 @@ def _between(
     low: float,
     high: float,
     missing: bool,
-    told: bool,
+    say_missing: bool,
     show: Callable[[float], str],
 ) -> str:
-    """low < name <= high in words; `told` is whether to say that a missing value is there, too."""
-    if not low < min(high, HUGE):  # no number, but for infinity
+    """low < name <= high in words; `say_missing`: mention that missing values get there too."""
+    if not low < min(high, HUGE):  # no number lies there, except infinity
         return f"{name} is missing" if missing else f"{name} is infinite"
     if low == -INF and high >= HUGE:
         return f"{name} is anything" if missing else f"{name} is present"
-    more = " or missing" if missing and told else ""
+    more = " or missing" if missing and say_missing else ""
     if low == -INF:
         return f"{name} <= {show(high)}{more}"
     if high >= HUGE:
@@ -426,10 +407,10 @@ def _times(n: int) -> str:
 
 
 def _value_text(c: Condition) -> str:
-    """What the row has, unless the condition says just that."""
+    """The value of the row, unless the condition already says it."""
     if c.value is None:
         return "" if c.text.endswith(" is missing") else "is missing; "
-    says = number(c.value) if c.categories is None else quoted(c.value)
+    says = float_text(c.value) if c.categories is None else quoted(c.value)
     if c.text.endswith(f" is {says}"):
         return ""
     strange = c.text.endswith(" is missing") or c.value not in (c.categories or [c.value])
@@ -467,35 +448,34 @@ def _shares(forest: Forest, votes: Sequence[int]) -> dict[Any, float] | None:
     return {label: v / total for label, v in zip(forest.classes, votes, strict=True)}
 
 
-def _goes_left(forest: Forest, node: int, x: Sequence[float]) -> bool:
-    """Where a row goes, as in `Forest.predict_into`."""
-    flags, cut = forest.feature[node], forest.threshold[node]
-    value = x[flags & FEATURE]
-    if value != value or (flags & EQUAL and value == 0):
-        return bool(flags & MISSING_LEFT)
-    return value == cut if flags & EQUAL else value <= cut
+class _Step(NamedTuple):
+    """A question on the path of a row, and its answer."""
+
+    tree: int
+    node: Node
+    to_left: bool
 
 
 def _conditions(
-    forest: Forest, values: Any, x: Sequence[float], steps: Iterable[tuple[int, int, bool]]
+    forest: Forest, values: Any, x: Sequence[float], steps: Iterable[_Step]
 ) -> Iterator[Condition]:
-    """What these steps ask of each feature, joined; in the order they were first asked."""
-    asked: dict[int, list[tuple[int, int, bool]]] = {}
+    """What these steps demand of each feature, in the order of the first questions."""
+    asked: dict[int, list[_Step]] = {}
     for step in steps:
-        asked.setdefault(forest.feature[step[1]] & FEATURE, []).append(step)
+        asked.setdefault(step.node.feature, []).append(step)
     for f, those in asked.items():
         name, kinds = line(forest.names[f]), forest.categories[f]
         low, high, missing = -INF, INF, True
         stay = set(kinds or ())
-        for _, node, left in those:
-            flags, cut = forest.feature[node], forest.threshold[node]
-            missing = missing and left == bool(flags & MISSING_LEFT)
-            if flags & EQUAL:
+        for _, node, to_left in those:
+            cut = node.threshold
+            missing = missing and to_left == node.missing_left
+            if node.categorical:
                 one = {(kinds or [])[int(cut) - 1]}
-                stay = stay & one if left else stay - one
+                stay = stay & one if to_left else stay - one
             else:
-                low, high = (low, min(high, cut)) if left else (max(low, cut), high)
-        absent = x[f] != x[f]  # an unknown category, too: then words speak of missing values
+                low, high = (low, min(high, cut)) if to_left else (max(low, cut), high)
+        absent = x[f] != x[f]  # or an unknown category: then words speak of missing values
         value, categories = None if absent else x[f], None
         if kinds is not None:
             value = values[f].item() if hasattr(values[f], "item") else values[f]
@@ -503,7 +483,7 @@ def _conditions(
             categories = tuple(v for v in kinds if v in stay)
         excluded = tuple(v for v in kinds or () if v not in stay)
         if categories is None:
-            text = _between(name, low, high, missing, absent, number)
+            text = _between(name, low, high, missing, absent, float_text)
         elif len(categories) + absent <= len(excluded) + (not missing):
             text = _is(name, [*map(quoted, categories), *(["missing"] if absent else [])])
         else:

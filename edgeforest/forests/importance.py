@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from edgeforest.forest import FEATURE, LEAF
-from edgeforest.estimators.schema import check_features, check_fitted
-from edgeforest.forests import oob
+from edgeforest.forests import oob, walking
 from edgeforest.forests.merging import keep
 from edgeforest.host import arrays
+from edgeforest.host.fitted import check_features, check_fitted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgeforest.forest import Forest
-    from edgeforest.estimators.base import BaseForest
+    from edgeforest.host.arrays import Rows
+    from edgeforest.host.values import Array
+
+
+class Drawn(Protocol):
+    """Which rows each tree of an estimator drew."""
+
+    def left_out(self, rows: Rows, target: Array) -> list[NDArray[np.bool_]] | None:
+        """For each tree, which of these rows it did not draw; None if no tree drew from them."""
+
+
+class FittedForest(Protocol):
+    """An estimator, as far as `permutation_importance` needs it."""
+
+    categorical_features: Any
+    classes_: Any  # of a classifier
+
+    @property
+    def forest_(self) -> Forest: ...
+    @property
+    def draws_(self) -> Drawn: ...
+    @property
+    def regression(self) -> bool: ...
 
 
 class Importances(NamedTuple):
@@ -36,7 +57,7 @@ class Importances(NamedTuple):
 
 
 def permutation_importance(
-    estimator: BaseForest,
+    estimator: FittedForest,
     X: Any,
     y: Any,
     *,
@@ -44,11 +65,11 @@ def permutation_importance(
     max_rows: int | None = None,
     random_state: int = 0,
 ) -> Importances:
-    """How much the out-of-bag score falls when a feature's values change places among the rows.
+    """How much the out-of-bag score falls when the values of a feature are shuffled.
 
-    X and y are those that the estimator was trained with: a row counts only the trees that did not
-    draw it, so nothing is held out. The score is accuracy, or R squared. `max_rows` limits the
-    work to a random sample of the rows.
+    Give the X and y that the estimator was trained on: a row counts only the trees that did not
+    draw it, so no rows have to be held out. The score is accuracy, or R squared. `max_rows` limits
+    the work to a random sample of the rows.
 
     >>> from edgeforest import RandomForestClassifier, permutation_importance
     >>> X, y = [[i % 7, i % 5] for i in range(300)], [i % 7 > 3 for i in range(300)]
@@ -65,7 +86,7 @@ def permutation_importance(
     target, labels = arrays.read_target(y, rows.n, estimator.regression)
     outside = estimator.draws_.left_out(rows, target)
     if outside is None:
-        raise ValueError("give the rows and labels that the estimator was trained with")
+        raise ValueError("X and y must be the rows and labels that the estimator was trained on")
     if not all(free.any() for free in outside):
         raise ValueError("every tree drew every row, so none is out of bag: set bootstrap=True")
     if labels is not None:
@@ -97,11 +118,12 @@ def permutation_importance(
 
 
 def _askers(forest: Forest) -> dict[int, list[int]]:
-    """Of each feature that is asked for, the trees that do."""
+    """The trees that ask about each feature, for the features that some tree asks about."""
     askers: dict[int, list[int]] = {}
-    ends = [*forest.roots[1:], len(forest.feature)]
-    for tree, (start, end) in enumerate(zip(forest.roots, ends, strict=True)):
-        for f in sorted({f & FEATURE for f in forest.feature[start:end] if f != LEAF}):
+    nodes = walking.arrays(forest)
+    for tree, (start, end) in enumerate(walking.stretches(forest)):
+        asked = nodes.feature[start:end][~nodes.is_leaf[start:end]]
+        for f in np.unique(asked).tolist():
             askers.setdefault(f, []).append(tree)
     return dict(sorted(askers.items()))
 
@@ -110,8 +132,8 @@ def stability(importances: Any, k: int | None = None) -> float:
     """How much forests agree on which features matter (Nogueira, Sechidis and Brown, 2018).
 
     `importances` has a row for each forest: its importances, of which the `k` largest above zero
-    count as selected; or without `k`, whether it selected each feature (0 or 1). One is full
-    agreement, and zero what forests reach that select at random.
+    count as selected; or without `k`, whether it selected each feature (0 or 1). The result is 1
+    for full agreement, and about 0 for forests that select features at random.
 
     >>> stability([[0.5, 0.3, 0.2, 0.0], [0.4, 0.5, 0.0, 0.1]], k=2)
     1.0
@@ -121,26 +143,27 @@ def stability(importances: Any, k: int | None = None) -> float:
     given = np.asarray(importances, np.float64)
     if given.ndim != 2 or len(given) < 2:
         raise ValueError(
-            f"stability takes two forests or more, a row each; got an array of shape {given.shape}"
+            "importances must have a row for each of two forests or more, got an array of shape "
+            f"{given.shape}"
         )
     if np.isnan(given).any():
         raise ValueError("importances must be numbers, got NaN")
     count, d = given.shape
     if k is None:
         if not np.isin(given, (0, 1)).all():
-            raise ValueError("without k each item says whether a feature was selected: 0 or 1")
+            raise ValueError("importances must be 0 or 1 without k: whether a feature was selected")
         selected = given
     else:
         if isinstance(k, bool) or not 1 <= k <= d:
             raise ValueError(f"k must be from 1 to {d}, the number of features; got {k!r}")
-        top = np.argsort(-given, axis=1, kind="stable")[:, :k]  # of equals the first
+        top = np.argsort(-given, axis=1, kind="stable")[:, :k]  # the first ones of equals
         selected = np.zeros_like(given)
         np.put_along_axis(selected, top, 1.0, axis=1)
-        selected[given <= 0] = 0  # features that were not used are not told apart by their place
+        selected[given <= 0] = 0  # a feature that was not used is never selected
     often = selected.mean(axis=0)
     share = float(often.mean())
     if share in (0.0, 1.0):
-        raise ValueError("all features or none were selected: there is nothing to agree on")
+        raise ValueError("importances select all features or none, so there is nothing to agree on")
     varies = count / (count - 1) * float((often * (1 - often)).mean())
     agreed: float = 1.0 - varies / (share * (1 - share))
     return agreed

@@ -1,7 +1,7 @@
 """Join forests into one, and keep some trees of a forest.
 
 Devices that each saw some of the rows train a forest of their own; the joined forest predicts as
-all of them together. Nothing but the models is needed, neither the rows nor NumPy.
+all of them together. It needs nothing but the models: no rows, no NumPy.
 
 >>> from edgeforest import train
 >>> rows = [[i % 7, i % 3] for i in range(60)]
@@ -24,21 +24,9 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from edgeforest import engines as engine
-from edgeforest.checks import between
-from edgeforest.checks import sorted_set
-from edgeforest.forest import (
-    EQUAL,
-    FEATURE,
-    HEADER,
-    HUGE,
-    LEAF,
-    LEVELS,
-    MASK,
-    Forest,
-    Spent,
-    SUM,
-    attribute,
-)
+from edgeforest.checks import between, sorted_set
+from edgeforest.forest import HEADER, HUGE, LEVELS, MASK, SUM, Forest, Spent, attribute
+from edgeforest.forests import walking
 
 CLASSES, CODES = 4096, 254  # the most classes, and categories of a feature
 HALF = Fraction(1, 2)
@@ -51,8 +39,8 @@ _Turns: TypeAlias = list[tuple[int, int]]  # trees in the order in which they ar
 def keep(forest: Forest, trees: Iterable[int]) -> Forest:
     """A forest of some of the trees, named by their places, in the order given.
 
-    All else stays as it is, the importances too. Trees of a regression that was merged with
-    weights, or of unlike forests, are right only together.
+    Everything else stays as it is, the importances too. The trees of a regression that was merged
+    with weights, or from unlike forests, are right only together.
 
     >>> from edgeforest import train
     >>> forest = train([[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)], n_trees=5)
@@ -63,12 +51,12 @@ def keep(forest: Forest, trees: Iterable[int]) -> Forest:
     Traceback (most recent call last):
     ValueError: a tree's place must be from 0 to 4, got 5
     """
-    forest = _forest(forest, "forest")
+    forest = walking.forest_of(forest, "forest")
     kept = like(forest)
     last = len(forest) - 1
     places = [between("a tree's place", t, 0, last) for t in _list(trees, "places")]
     if not places or len(set(places)) < len(places):
-        raise ValueError(f"trees must be at least one place, each of them once, got {places}")
+        raise ValueError(f"trees must name at least one place, and none twice, got {places}")
     for t in places:
         _add(kept, forest, t, {}, None)
     kept.prepare()
@@ -81,13 +69,13 @@ def merge(
     max_trees: int | None = None,
     max_bytes: int | None = None,
 ) -> Forest:
-    """A forest of the trees of several forests, or of estimators: it predicts as their mean.
+    """One forest with the trees of several forests or estimators: it predicts their mean.
 
-    `weights` are the say of each forest; without them every tree counts alike. `max_trees` and
+    `weights` are the weights of the forests; by default every tree counts the same. `max_trees` and
     `max_bytes` (of the model as JSON) limit the result: trees are taken from the forests in turn,
-    as many as fit. Features must be the same; classes and categories may differ. Mostly those
-    forests decide about a class that know it. A category that a forest has not met was missing to
-    its trees; now it is one that equals none of theirs.
+    as many as fit. Features must be the same; classes and categories may differ. A class is decided
+    mostly by the forests that know it. A category that a forest has not met was missing to its
+    trees; now it is one that equals none of theirs.
 
     >>> from edgeforest import train
     >>> rows, labels = [[i % 7] for i in range(60)], [i % 7 > 2 for i in range(60)]
@@ -98,7 +86,8 @@ def merge(
     Traceback (most recent call last):
     ValueError: forest 1 has 2 features, forest 0 has 1
     """
-    parts = [_Part(_forest(f, f"forest {n}")) for n, f in enumerate(_list(forests, "forests"))]
+    given = enumerate(_list(forests, "forests"))
+    parts = [_Part(walking.forest_of(model, f"forest {n}")) for n, model in given]
     if not parts:
         raise ValueError("there are no forests to merge; give at least one")
     _read_weights(parts, weights)
@@ -109,15 +98,14 @@ def merge(
     if max_trees is not None:
         turns = turns[: between("max_trees", max_trees, 1, MASK)]
     if max_bytes is not None:
-        limit = between("max_bytes", max_bytes, 1, MASK)
-        turns = turns[: _fitting(head, parts, turns, limit)]
+        turns = turns[: _fitting(head, parts, turns, between("max_bytes", max_bytes, 1, MASK))]
     _share(head, parts, turns)
     before = upto = Fraction(0)
     for part in parts:
         codes = _codes(part.forest, head)
         for t in range(part.count):
             upto += part.share * head.scale
-            scale = round(upto) - round(before)  # a tree's own, so that they add up
+            scale = round(upto) - round(before)  # of this tree: all of them add up
             before = upto
             _add(head, part.forest, t, codes, _change(part, head, scale))
     head.prepare()
@@ -131,18 +119,18 @@ class _Part:
         self.forest = forest
         self.weight: Fraction | None = None
         self.count = 0  # of its trees that are taken
-        self.share = Fraction(0)  # the say of each of them: on average 1
-        self.lifts: list[float] = []  # by what its votes for each class are multiplied
-        # The largest vote is a multiple of the scale if this was merged of unlike forests.
+        self.share = Fraction(0)  # the weight of each of them: on average 1
+        self.lifts: list[float] = []  # its votes for each class are multiplied by these
+        # The largest vote is a multiple of the scale if unlike forests were merged into this one.
         self.peak = max(Fraction(1), Fraction(max(forest.votes), forest.scale))
 
     def like(self, head: Forest) -> bool:
-        """Whether a vote means the same."""
+        """Whether a vote means the same there."""
         return (self.forest.low, self.forest.span) == (head.low, head.span)
 
 
 def _head(parts: list[_Part]) -> Forest:
-    """A forest without trees yet, that has what the parts have in common."""
+    """A forest without trees, with what the parts have in common."""
     given = [part.forest for part in parts]
     first = given[0]
     head = like(first)
@@ -169,18 +157,18 @@ def _head(parts: list[_Part]) -> Forest:
 
 
 def _share(head: Forest, parts: list[_Part], turns: _Turns) -> None:
-    """Share the say out among the trees that are taken; set what depends on it."""
+    """Distribute the weight among the trees that are taken; set what depends on it."""
     for part in parts:
         part.count = 0
     for _, n in turns:
         parts[n].count += 1
     parts = [part for part in parts if part.count]
-    says = [Fraction(part.count) if part.weight is None else part.weight for part in parts]
-    for part, say in zip(parts, says, strict=True):
-        part.share = say / part.count * len(turns) / sum(says)
+    weights = [Fraction(part.count) if part.weight is None else part.weight for part in parts]
+    for part, weight in zip(parts, weights, strict=True):
+        part.share = weight / part.count * len(turns) / sum(weights)
     _lift(parts)
     head.scale = _scale(head, parts)
-    # Forests that were never split have nothing to say about features.
+    # Forests without a split know nothing about features.
     split = [part for part in parts if any(part.forest.importances)]
     whole = sum(part.share * part.count for part in split) or Fraction(1)
     head.importances = [
@@ -190,13 +178,13 @@ def _share(head: Forest, parts: list[_Part], turns: _Turns) -> None:
 
 
 def _lift(parts: list[_Part]) -> None:
-    """Multiply votes for a class that not all know: who does not know it must not drown it.
+    """Multiply votes for a class that some forests do not know, so that these do not drown it.
 
-    The say about a class is averaged over the forests that know it, and a quarter of one more that
-    gives it nothing: the mistakes of one forest about a class that it alone knows would be heard
-    too loudly otherwise. And who knows few classes, among which to share the votes, seems surer of
-    each: the fourth root makes up for it. Both were chosen by trial on digits, MNIST and weather;
-    benchmarks/merge_quarters.py compares them with simpler means.
+    The votes for a class are averaged over the forests that know it, and a quarter of one more
+    that gives it nothing: otherwise the mistakes of a forest about a class that it alone knows
+    would count too much. A forest that knows few classes divides its votes among few, and so seems
+    surer of each: the fourth root makes up for it. Both were chosen by trial on digits, MNIST and
+    weather; benchmarks/merge_quarters.py compares them with simpler means.
     """
 
     def doubt(forests: int) -> Fraction:
@@ -208,8 +196,8 @@ def _lift(parts: list[_Part]) -> None:
         for label in part.forest.classes or ():
             known.setdefault(label, []).append(part.share * part.count)
     lift = {
-        label: float(min(HUGE, whole / sum(says) * doubt(len(parts)) / doubt(len(says))))
-        for label, says in known.items()
+        label: float(min(HUGE, whole / sum(theirs) * doubt(len(parts)) / doubt(len(theirs))))
+        for label, theirs in known.items()
     }
     most = max(part.forest.n_votes for part in parts)
     for part in parts:
@@ -231,27 +219,27 @@ def _scale(head: Forest, parts: list[_Part]) -> int:
     scale = int(min(LEVELS, (LEVELS - slack) / max(peaks), (SUM - slack * trees) / total))
     if scale < 1:
         raise ValueError(
-            f"the say of {trees} trees differs too much for votes of 16 bits; give max_trees, or "
+            f"weights of {trees} trees differ too much for votes of 16 bits; give max_trees, or "
             "weights that are more alike"
         )
     return scale
 
 
-def _fitting(head: Forest, parts: list[_Part], turns: _Turns, limit: int) -> int:
-    """How many of these trees make a model of at most `limit` bytes."""
-    width = 1 if head.classes is None else len(head.classes)
+def _fitting(head: Forest, parts: list[_Part], turns: _Turns, max_bytes: int) -> int:
+    """How many of these trees make a model of at most so many bytes."""
+    n_votes = 1 if head.classes is None else len(head.classes)
     sizes = [(0, 0, 0, True)]  # splits, leaves and votes of the first trees; whether in order
     for t, n in turns:
         forest = parts[n].forest
-        start, end = _extent(forest, t)
-        leaves = [forest.right[i] for i in range(start, end) if forest.feature[i] == LEAF]
-        places = _places(forest, start, end)
+        start, end = walking.extent(forest, t)
+        leaves = [forest.right[i] for i in walking.leaves(forest, start, end)]
+        places = sorted(set(leaves))
         before = sizes[-1]
         sizes.append(
             (
                 before[0] + end - start - len(leaves),
                 before[1] + len(leaves),
-                before[2] + width * len(places),
+                before[2] + n_votes * len(places),
                 before[3] and leaves == places,
             )
         )
@@ -265,19 +253,16 @@ def _fitting(head: Forest, parts: list[_Part], turns: _Turns, limit: int) -> int
         most = max(max(part.forest.votes) for part in used) if kept else LEVELS
         # The size does not depend on what else the arrays hold.
         model.roots = array("I", [0]) * trees
-        model.feature = array("H", [LEAF]) * leaves + array("H", [0]) * splits
-        model.right = array("I", range(leaves) if ordered else [1] * leaves)
-        model.right.extend([0] * splits)
-        model.threshold = array("f", [0.0]) * len(model.feature)
+        walking.fill(model, splits, range(leaves) if ordered else [1] * leaves)
         model.votes = array("H", [most]) * votes
         return len(model.to_json().encode())
 
-    if size(1) > limit:
-        raise ValueError(f"one tree needs max_bytes of {size(1)}, got {limit}; give more")
+    if size(1) > max_bytes:
+        raise ValueError(f"max_bytes must be at least {size(1)} for one tree, got {max_bytes}")
     fits, over = 1, len(turns) + 1
     while over - fits > 1:
         middle = (fits + over) // 2
-        fits, over = (middle, over) if size(middle) <= limit else (fits, middle)
+        fits, over = (middle, over) if size(middle) <= max_bytes else (fits, middle)
     return fits
 
 
@@ -286,14 +271,19 @@ def _codes(forest: Forest, head: Forest) -> _Codes:
     codes: _Codes = {}
     for f, (old, new) in enumerate(zip(forest.categories, head.categories, strict=True)):
         if old is not None and new is not None and old != new:
-            codes[f] = {c + 1.0: new.index(kind) + 1.0 for c, kind in enumerate(old)}
+            codes[f] = _new_codes(old, new)
     return codes
+
+
+def _new_codes(old: list[Any], new: list[Any]) -> dict[float, float]:
+    """The code of each old category among the new ones."""
+    return {c + 1.0: new.index(kind) + 1.0 for c, kind in enumerate(old)}
 
 
 def _change(part: _Part, head: Forest, scale: float) -> _Change | None:
     """What turns votes of a part into those of the joint forest; None if they stay as they are."""
     forest = part.forest
-    if set(part.lifts) != {1.0}:  # then nothing has to add up, and need not be rounded twice
+    if set(part.lifts) != {1.0}:  # nothing has to add up then: round only once
         scale = float(part.share * head.scale)
     per = [scale * lift / forest.scale for lift in part.lifts]
     if forest.classes == head.classes and part.like(head) and set(per) == {1.0}:
@@ -302,14 +292,13 @@ def _change(part: _Part, head: Forest, scale: float) -> _Change | None:
         span = head.span or 1.0
         low = 0.5 if part.like(head) else (forest.low - head.low) / span * scale + 0.5
         factor = per[0] if part.like(head) else forest.span / span * per[0]
-        # A tree that is appended may say what lies beyond the range.
+        # A tree that is appended may predict a value beyond the range.
         return lambda votes: array("H", [max(0, min(LEVELS, int(factor * votes[0] + low)))])
     place = {label: k for k, label in enumerate(head.classes)}
     places = [place[label] for label in forest.classes]
-    width = len(place)
 
     def change(votes: array[int]) -> array[int]:
-        out = array("H", bytes(2 * width))
+        out = array("H", bytes(2 * len(place)))
         upto = 0.0
         before = 0
         for k, factor, vote in zip(places, per, votes, strict=True):
@@ -334,46 +323,39 @@ def like(forest: Forest) -> Forest:
 
 def _add(forest: Forest, source: Forest, t: int, codes: _Codes, change: _Change | None) -> None:
     """Append tree t of `source`; categories get these codes, votes are changed."""
-    start, end = _extent(source, t)
-    here = len(forest.feature)
-    width = 1 if forest.classes is None else len(forest.classes)
-    if here + end - start > 65535 and forest.right.typecode == "H":
+    start, end = walking.extent(source, t)
+    shift = len(forest.feature) - start
+    n_votes = 1 if forest.classes is None else len(forest.classes)
+    if end + shift > walking.NARROW and forest.right.typecode == "H":
         forest.right = array("I", forest.right)
-    places = _places(source, start, end)
-    new = {place: i for i, place in enumerate(places, len(forest.votes) // width)}
-    forest.roots.append(here)
+    leaves = walking.leaves(source, start, end)
+    places = sorted({source.right[leaf] for leaf in leaves})
+    new = {place: i for i, place in enumerate(places, len(forest.votes) // n_votes)}
+    forest.roots.append(start + shift)
     forest.feature.extend(source.feature[start:end])
     forest.threshold.extend(source.threshold[start:end])
-    for i in range(start, end):
-        feature, right = source.feature[i], source.right[i]
-        forest.right.append(new[right] if feature == LEAF else right - start + here)
-        if codes and feature != LEAF and feature & EQUAL and feature & FEATURE in codes:
-            code = codes[feature & FEATURE].get(source.threshold[i], 0.0)  # 0 equals nothing
-            forest.threshold[here + i - start] = code
+    right = [place + shift for place in source.right[start:end]]
+    for leaf in leaves:
+        right[leaf - start] = new[source.right[leaf]]
+    forest.right.extend(right)
+    if codes:
+        _recode(forest, codes, start + shift)
     for place in places:
-        votes = source.votes[place * source.n_votes : (place + 1) * source.n_votes]
+        votes = walking.votes_at(source, place)
         forest.votes.extend(change(votes) if change else votes)
 
 
-def _extent(forest: Forest, t: int) -> tuple[int, int]:
-    """From the root of a tree to the node after its last, which is the farthest right child."""
-    node = last = forest.roots[t]
-    while node <= last:
-        if forest.feature[node] != LEAF:
-            last = max(last, forest.right[node])
-        node += 1
-    return forest.roots[t], node
-
-
-def _places(forest: Forest, start: int, end: int) -> list[int]:
-    """The places of the votes that the leaves among these nodes use."""
-    return sorted({forest.right[i] for i in range(start, end) if forest.feature[i] == LEAF})
+def _recode(forest: Forest, codes: _Codes, start: int = 0) -> None:
+    """Write new codes of categories into all splits from this node on."""
+    for node in walking.nodes(forest, start):
+        if node.categorical and node.feature in codes:  # code 0 equals nothing
+            forest.threshold[node.place] = codes[node.feature].get(node.threshold, 0.0)
 
 
 def append(forest: Forest, tree: Forest) -> None:
-    """Add the trees of a forest to another one, in place: the other one's range and scale hold.
+    """Add the trees of a forest to another one, in place: that one's range and scale stay.
 
-    Classes and categories that are new to it are added. Nobody is lifted: these are trees of one
+    Classes and categories that are new to it are added. No votes are lifted: these are trees of one
     training, and those that did not meet a class did not meet it by chance.
 
     >>> from edgeforest import train
@@ -389,14 +371,13 @@ def append(forest: Forest, tree: Forest) -> None:
         if forest.classes != known:
             places = [forest.classes.index(label) for label in known]
             forest.votes = _wider(forest.votes, places, len(forest.classes))
+    changed: _Codes = {}
     for f, kinds in enumerate(forest.categories):
-        if kinds is None or kinds == tree.categories[f]:
-            continue
-        new = forest.categories[f] = _union([kinds, tree.categories[f]], "categories", CODES)
-        code = {c + 1.0: new.index(kind) + 1.0 for c, kind in enumerate(kinds)}
-        for i, feature in enumerate(forest.feature):
-            if feature != LEAF and feature & EQUAL and feature & FEATURE == f:
-                forest.threshold[i] = code.get(forest.threshold[i], 0.0)
+        if kinds is not None and kinds != tree.categories[f]:
+            new = forest.categories[f] = _union([kinds, tree.categories[f]], "categories", CODES)
+            changed[f] = _new_codes(kinds, new)
+    if changed:
+        _recode(forest, changed)
     part = _Part(tree)
     part.lifts = [1.0] * tree.n_votes
     codes, change = _codes(tree, forest), _change(part, forest, forest.scale)
@@ -405,11 +386,11 @@ def append(forest: Forest, tree: Forest) -> None:
     forest.prepare()
 
 
-def _wider(votes: array[int], places: list[int], width: int) -> array[int]:
-    """Votes with room for classes that got none."""
-    out = array("H", bytes(2 * width * (len(votes) // len(places))))
+def _wider(votes: array[int], places: list[int], n_votes: int) -> array[int]:
+    """Votes with room for more classes, which get none."""
+    out = array("H", bytes(2 * n_votes * (len(votes) // len(places))))
     for k, place in enumerate(places):
-        out[place::width] = votes[k :: len(places)]
+        out[place::n_votes] = votes[k :: len(places)]
     return out
 
 
@@ -422,24 +403,16 @@ def _list(given: Any, what: str) -> list[Any]:
     return list(given)
 
 
-def _forest(given: Any, what: str) -> Forest:
-    found = getattr(given, "forest_", given)
-    if not isinstance(found, Forest):
-        got = type(given).__name__
-        raise TypeError(f"{what} must be a Forest or a fitted estimator, got {got}")
-    if not len(found):
-        raise ValueError(f"{what} has no trees; train it first")
-    return found
-
-
 def _read_weights(parts: list[_Part], weights: Iterable[float] | None) -> None:
     if weights is None:
         return
     values = [between("a weight", v, 0.0, HUGE) for v in _list(weights, "weights")]
     if len(values) != len(parts):
-        raise ValueError(f"give a weight for each of {len(parts)} forests, got {len(values)}")
+        raise ValueError(
+            f"weights must have one for each of {len(parts)} forests, got {len(values)}"
+        )
     if not any(values):
-        raise ValueError("weights must not all be 0; leave them out to count every tree alike")
+        raise ValueError("weights must not all be 0; leave them out to count every tree the same")
     for part, value in zip(parts, values, strict=True):
         part.weight = Fraction(value)
 

@@ -1,7 +1,7 @@
-"""Out of bag: which rows a tree did not draw, and what the trees that never saw a row say of it.
+"""Out of bag: which rows a tree did not draw, and the votes of the trees that never saw a row.
 
-What a tree draws is told by the seed and the tree's number alone, so nothing has to be kept while
-it grows: it is drawn again when it is asked for.
+The seed and the tree's number alone determine what a tree draws. So nothing is stored while it
+grows: the rows are drawn again when somebody asks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from edgeforest.budget import Rng
 from edgeforest.engines import numpy_predictor
 from edgeforest.engines.numpy_reader import draw_rows
-from edgeforest.forest import LEAF
+from edgeforest.forests import walking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,11 +42,11 @@ class Draws:
         """Whether a tree leaves rows out."""
         return self.bootstrap or self.pool < self.n or self.sample_size < self.pool
 
-    def outside(self, number: int) -> NDArray[np.bool_]:
-        """Of each row, whether the tree of that number did not draw it."""
+    def outside(self, tree: int) -> NDArray[np.bool_]:
+        """For each row, whether the tree with that number did not draw it."""
         short = self.bootstrap or self.weights is not None
         rows = np.empty(self.sample_size if short else self.pool, np.int64)
-        stream = Rng(self.seed, number + 1)
+        stream = Rng(self.seed, tree + 1)
         draw_rows(stream, rows, self.sample_size, self.pool, self.bootstrap, self)
         outside = np.ones(self.n, np.bool_)
         outside[rows[: self.sample_size]] = False
@@ -54,7 +54,7 @@ class Draws:
 
 
 def fingerprint(X: Any, y: Array) -> int:
-    """A number that tells whether rows and labels are those that were trained with."""
+    """A number that shows whether rows and labels are those of the training."""
     crc = zlib.crc32(np.ascontiguousarray(y).tobytes())
     some = np.linspace(0, len(y) - 1, min(len(y), 64)).astype(np.intp)
     for column in X if isinstance(X, list) else [X]:
@@ -67,14 +67,14 @@ def fingerprint(X: Any, y: Array) -> int:
 
 
 def some(n: int, most: int, seed: int) -> NDArray[np.intp]:
-    """Numbers of at most so many rows, drawn at random."""
+    """The places of at most `most` of n rows, drawn at random."""
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
 def leaves(forest: Forest, X: Array) -> NDArray[np.intp]:
-    """The leaf of each tree that each row reaches, (trees, rows): places among all nodes."""
+    """The leaf that each row reaches in each tree, (trees, rows): places among all nodes."""
     native: Any = forest.predictor
     if hasattr(native, "leaves"):
         found = np.frombuffer(native.leaves(X, encoded=True), np.uint32)
@@ -102,15 +102,15 @@ def sums(forest: Forest, X: Array) -> NDArray[np.int64]:
 
 
 def votes(forest: Forest) -> NDArray[np.int64]:
-    """What each node says if it is a leaf, (nodes, classes)."""
-    table = np.asarray(forest.votes, np.int64).reshape(-1, forest.n_votes)
-    feature = np.asarray(forest.feature)
-    place = np.where(feature == LEAF, np.asarray(forest.right, np.intp), 0)
-    return table[place]
+    """The votes of each node that is a leaf, (nodes, classes); those of splits mean nothing."""
+    return walking.vote_table(forest)[walking.arrays(forest).votes]
 
 
 def values(forest: Forest, totals: Array, trees: Any) -> NDArray[np.float64]:
-    """The predictions of a regression from votes summed over that many trees."""
+    """The values of a regression from votes summed over some of its trees, not rounded.
+
+    `trees` says how many. `Forest.value` is for the sums over all trees, rounded to float32.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         found: NDArray[np.float64] = totals / (forest.scale * np.asarray(trees, np.float64))
     return forest.low + forest.span * found
@@ -126,7 +126,7 @@ class OutOfBag:
         self.trees = np.zeros(len(y), np.int64)
 
     def add(self, forest: Forest, outside: list[NDArray[np.bool_]]) -> None:
-        """Add the trees of a forest, of which each has the rows that it did not draw."""
+        """Add the votes of each tree of a forest for the rows that it did not draw."""
         table = votes(forest)
         for at in range(0, len(self.y), BLOCK):
             part = slice(at, at + BLOCK)
@@ -135,7 +135,7 @@ class OutOfBag:
                 self.trees[part] += free[part]
 
     def answer(self, forest: Forest) -> NDArray[np.float64]:
-        """Shares of the classes (rows, classes) or values (rows); NaN where all trees drew a row."""
+        """Shares of the classes (rows, classes) or values (rows); NaN if every tree drew a row."""
         if forest.regression:
             return values(forest, self.totals[:, 0], self.trees)
         with np.errstate(invalid="ignore"):
@@ -143,7 +143,7 @@ class OutOfBag:
         return shares
 
     def score(self, forest: Forest) -> float:
-        """Accuracy, or R squared, of the rows that some tree did not draw."""
+        """Accuracy, or R squared, on the rows that some tree did not draw."""
         known = self.trees > 0
         answer, y = self.answer(forest)[known], self.y[known]
         if not forest.regression:
@@ -156,8 +156,8 @@ def r_squared(y: Array, answer: Array, weights: Array | None = None) -> float:
     if len(y) < 2:
         return float("nan")
     w = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
-    left = float((w * (y - answer) ** 2).sum())
+    unexplained = float((w * (y - answer) ** 2).sum())
     whole = float((w * (y - np.average(y, weights=w)) ** 2).sum())
     if whole == 0:
-        return 1.0 if left == 0 else 0.0
-    return 1.0 - left / whole
+        return 1.0 if unexplained == 0 else 0.0
+    return 1.0 - unexplained / whole

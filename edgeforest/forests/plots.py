@@ -15,17 +15,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from edgeforest.forest import FEATURE, LEAF, Forest
-from edgeforest.forests.explanation import (
-    Model,
-    branches,
-    forest_of,
-    leaf_of,
-    line,
-    place,
-    share,
-    size_of,
-)
+from edgeforest.forest import Forest
+from edgeforest.forests.explanation import Branch, branches, leaf_answer, line, percent, place
+from edgeforest.forests.walking import Model, branch_size, forest_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,12 +44,13 @@ def plot_tree(
     """Draw one tree; returns the Axes.
 
     Rows go left where the answer is yes. A missing value answers no, unless the question says `or
-    missing`; `show_missing=False` leaves this out. Leaves have the colour of their class, the
-    stronger the purer, and a bar of the classes' shares; of a regression, the higher the stronger.
+    missing`; `show_missing=False` leaves this out. A leaf has the colour of its class, stronger if
+    it is purer, and a bar with the shares of the classes. In a regression, a stronger colour is a
+    higher value.
 
-    Questions go on for `max_depth` levels after the first, None for all; what is left out shows as
-    `…` with the number of its leaves. Numbers have `digits` digits. The figure is as large as the
-    tree needs; a tree drawn into `ax` is as large as there is room.
+    Questions go on for `max_depth` levels after the first, or to the end for None. A branch that is
+    left out shows as `…` with the number of its leaves. Numbers have `digits` digits. The figure is
+    as large as the tree needs; in `ax`, the tree fills the room there is.
 
     >>> from edgeforest import train
     >>> forest = train([[i % 10] for i in range(50)], [i % 10 > 5 for i in range(50)])
@@ -76,15 +69,15 @@ def plot_tree(
     for box in boxes:
         _measure(box, fontsize)
     _arrange(boxes)
-    left = min(b.x - b.wide / 2 for b in boxes) - GAP
-    wide = max(b.x + b.wide / 2 for b in boxes) + GAP - left
+    edge = min(b.x - b.wide / 2 for b in boxes) - GAP
+    wide = max(b.x + b.wide / 2 for b in boxes) + GAP - edge
     high = max(b.high - b.top for b in boxes) + 2 * GAP
     if ax is None:
         ax = plt.figure(figsize=(wide, high)).add_axes((0, 0, 1, 1))
     figure: Any = ax.figure
     room = ax.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
     scale = min(room.width / wide, room.height / high, 1.5)
-    x, y = left + wide / 2, GAP - high / 2
+    x, y = edge + wide / 2, GAP - high / 2
     ax.set_xlim(x - room.width / scale / 2, x + room.width / scale / 2)
     ax.set_ylim(y - room.height / scale / 2, y + room.height / scale / 2)
     ax.set_axis_off()
@@ -103,8 +96,9 @@ def plot_importances(
 ) -> Axes:
     """Draw the most important features as bars, the largest on top; returns the Axes.
 
-    Without `importances`, one for each feature, they are the forest's own: the mean decrease in
-    impurity. `std` adds a line of one standard deviation to both sides. None for `top` shows all.
+    `importances` has one number for each feature; by default they are the forest's own, the mean
+    decrease in impurity. `std` adds a line of one standard deviation to both sides. None for `top`
+    shows all features.
 
     >>> from edgeforest import train
     >>> forest = train([[i % 10, 1] for i in range(50)], [i % 10 > 5 for i in range(50)])
@@ -163,61 +157,66 @@ class _Box:
     children: list[_Box] = field(default_factory=list)
     wide: float = 0.0
     high: float = 0.0
-    x: float = 0.0  # of its middle; while children are being placed, relative to the parent's
+    x: float = 0.0  # of its middle; relative to the parent's until that is placed
     top: float = 0.0
 
 
-def _boxes(
-    forest: Forest, shown: Sequence[tuple[int, int, str, bool]], show: Callable[[float], str]
-) -> list[_Box]:
+def _boxes(forest: Forest, shown: Sequence[Branch], show: Callable[[float], str]) -> list[_Box]:
     """The boxes of the branches of a tree, parents before their children."""
-    questions = {node: question for node, _, question, _ in shown}
-    leaves = [leaf_of(forest, node)[2] for node, _, _, _ in shown if forest.feature[node] == LEAF]
+    words = {branch.node.place: branch.words for branch in shown}
+    leaves = [leaf_answer(forest, b.node) for b in shown if b.node.is_leaf]
+    said = [says for _, _, says in leaves]
     colours = _colours(forest)
     found: dict[int, _Box] = {}
-    for node, _, _, whole in shown:
-        if forest.feature[node] == LEAF:
-            _, shares, says = leaf_of(forest, node)
+    ahead = iter(leaves)
+    for node, _, _, goes_on in shown:
+        if node.is_leaf:
+            _, shares, says = next(ahead)
             if shares is None:
-                low, high = min(leaves), max(leaves)
+                low, high = min(said), max(said)
                 strength = (says - low) / (high - low) if high > low else 0.0
                 box = _Box([(show(says), 1.0, INK)], _tint(BLUE, 0.08 + 0.5 * strength))
             else:
                 part, colour = shares[says], colours[says]
-                lines = [(_short(str(says)), 1.0, INK), (share(part), 0.85, NOTE)]
+                lines = [(_short(str(says)), 1.0, INK), (percent(part), 0.85, NOTE)]
                 bar = [(p, colours[label]) for label, p in shares.items() if p]
                 box = _Box(lines, _tint(colour, 0.08 + 0.4 * part * part), bar)
-        elif whole:
-            name = line(forest.names[forest.feature[node] & FEATURE])
-            rest = questions[node + 1][len(name) + 1 :].replace("<=", "≤", 1)
-            note = " or missing" if rest.endswith(" or missing") else ""
-            name, rest = _short(name), _short(rest.removesuffix(note))
-            texts = [f"{name} {rest}"] if len(name + rest) < 15 else [name, rest]
-            box = _Box([(text, 1.0, INK) for text in texts])
-            box.lines += [(note.strip(), 0.75, GREY)] if note else []
+        elif goes_on:
+            box = _question_box(line(forest.names[node.feature]), words[node.left])
         else:
-            leaf_count = size_of(forest, node)[1]
+            _, leaf_count = branch_size(forest, node.place)
             box = _Box([("…", 1.0, GREY), (f"{leaf_count:,} leaves", 0.75, GREY)], CUT)
-        found[node] = box
-    for node, _, _, whole in shown:
-        if whole:
-            found[node].children = [found[node + 1], found[forest.right[node]]]
+        found[node.place] = box
+    for node, _, _, goes_on in shown:
+        if goes_on:
+            found[node.place].children = [found[node.left], found[node.right]]
     return list(found.values())
 
 
+def _question_box(name: str, yes: str) -> _Box:
+    """The box of a question about a feature: `yes` are the words of its left branch."""
+    rest = yes[len(name) + 1 :].replace("<=", "≤", 1)
+    note = " or missing" if rest.endswith(" or missing") else ""
+    name, rest = _short(name), _short(rest.removesuffix(note))
+    texts = [f"{name} {rest}"] if len(name + rest) < 15 else [name, rest]
+    box = _Box([(text, 1.0, INK) for text in texts])
+    box.lines += [(note.strip(), 0.75, GREY)] if note else []
+    return box
+
+
 def _measure(box: _Box, fontsize: float) -> None:
-    """How large a box must be for its texts."""
+    """Set how large a box must be for its texts."""
     font = _part("font_manager").FontProperties(size=fontsize)
-    width = _part("textpath").text_to_path.get_text_width_height_descent
-    widths = [width(text, font, False)[0] * size / 72 for text, size, _ in box.lines]
-    box.wide = max([*widths, 0.3]) + 2 * PAD
+    measure = _part("textpath").text_to_path.get_text_width_height_descent
+    lengths = [measure(text, font, False)[0] * size / 72 for text, size, _ in box.lines]
+    box.wide = max([*lengths, 0.3]) + 2 * PAD
     box.high = sum(LEADING * fontsize * size / 72 for _, size, _ in box.lines) + 1.2 * PAD
     box.high += BAR + 0.5 * PAD if box.shares else 0
 
 
 def _arrange(boxes: list[_Box]) -> None:
     """Place the boxes: children beside each other, as close as their branches allow."""
-    outlines: dict[int, list[tuple[float, float]]] = {}  # left and right end, level by level
+    outlines: dict[int, list[tuple[float, float]]] = {}  # both ends, level by level
     for box in reversed(boxes):
         outline = [(-box.wide / 2, box.wide / 2)]
         if box.children:
@@ -226,9 +225,9 @@ def _arrange(boxes: list[_Box]) -> None:
             for child, x in zip(box.children, (-near / 2, near / 2), strict=True):
                 child.x = x
             for i in range(max(len(a), len(b))):
-                left = a[i][0] - near / 2 if i < len(a) else b[i][0] + near / 2
-                right = b[i][1] + near / 2 if i < len(b) else a[i][1] - near / 2
-                outline.append((left, right))
+                begin = a[i][0] - near / 2 if i < len(a) else b[i][0] + near / 2
+                end = b[i][1] + near / 2 if i < len(b) else a[i][1] - near / 2
+                outline.append((begin, end))
         outlines[id(box)] = outline
     level = boxes[:1]
     top = 0.0
@@ -244,17 +243,17 @@ def _arrange(boxes: list[_Box]) -> None:
 
 def _draw(ax: Axes, box: _Box, fontsize: float, scale: float) -> None:
     patches = _part("patches")
-    left, bottom = box.x - box.wide / 2, box.top - box.high
+    begin, bottom = box.x - box.wide / 2, box.top - box.high
     style = {"facecolor": box.fill, "edgecolor": LINE, "linewidth": 0.8 * scale}
     style["linestyle"] = (0, (3, 2)) if box.fill == CUT else "solid"
     shape = "round,pad=0,rounding_size=0.05"
-    ax.add_patch(patches.FancyBboxPatch((left, bottom), box.wide, box.high, shape, **style))
+    ax.add_patch(patches.FancyBboxPatch((begin, bottom), box.wide, box.high, shape, **style))
     y = box.top - 0.6 * PAD
     for text, size, colour in box.lines:
         step = LEADING * fontsize * size / 72
         _write(ax, box.x, y - step / 2, text, colour, fontsize * size * scale, "center")
         y -= step
-    x, full = left + PAD, box.wide - 2 * PAD
+    x, full = begin + PAD, box.wide - 2 * PAD
     for part, colour in box.shares:
         at = (x, bottom + 0.6 * PAD)
         ax.add_patch(patches.Rectangle(at, full * part, BAR, color=colour, linewidth=0))

@@ -1,4 +1,4 @@
-"""Prune a forest: drop the trees that cost least."""
+"""Prune a forest: drop the trees that contribute least."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from edgeforest.forest import Forest
 from edgeforest.forests import oob
 from edgeforest.forests.merging import keep
+from edgeforest.forests.walking import forest_of
 from edgeforest.host import arrays
 
 if TYPE_CHECKING:
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from edgeforest.host.values import Array
 
 Model = TypeVar("Model")
-ROWS = 2048  # rows that tell what a tree is worth
+ROWS = 2048  # rows that measure what a tree contributes
 
 
 def prune(
     model: Model, X: Any, y: Any, *, max_bytes: int | None = None, max_trees: int | None = None
 ) -> Model:
-    """A smaller forest, or estimator: drop the trees that cost least until it fits.
+    """A smaller forest or estimator: drop the trees that contribute least until it fits.
 
-    `max_bytes` is the size of the model as JSON. One tree after another goes, each time that
-    without which the rows X are predicted best (by the squared error of class shares, or of
-    values). Of an estimator and the rows that it was trained with, each row counts only the trees
-    that did not draw it. A forest has forgotten its draws: give it rows that it has not seen.
+    `max_bytes` is the size of the model as JSON. Trees are dropped one by one: each time the tree
+    without which the forest predicts the rows X best (by the squared error of class shares, or of
+    values). With an estimator and the rows that it was trained on, each row counts only the trees
+    that did not draw it. A forest has forgotten its draws: give rows that it has not seen.
 
     >>> import edgeforest
     >>> X, y = [[i % 9, i % 7] for i in range(200)], [i % 9 > 4 for i in range(200)]
@@ -39,13 +39,14 @@ def prune(
     (True, True)
     """
     small: Any
-    if isinstance(model, Forest):
-        small = keep(model, choose(model, X, y, max_bytes, max_trees))
-    elif hasattr(model, "prune"):
+    forest = forest_of(model)
+    if model is forest:
+        small = keep(forest, choose(forest, X, y, max_bytes, max_trees))
+    elif not hasattr(model, "prune"):
+        raise TypeError(f"model must be a Forest or an estimator, got {type(model).__name__}")
+    else:
         small = copy(model)
         small.prune(X, y, max_bytes=max_bytes, max_trees=max_trees)
-    else:
-        raise TypeError(f"prune takes a forest or an estimator, got {model!r}")
     found: Model = small
     return found
 
@@ -53,12 +54,12 @@ def prune(
 def choose(model: Any, X: Any, y: Any, max_bytes: int | None, max_trees: int | None) -> list[int]:
     """The places of the trees to keep."""
     if max_bytes is None and max_trees is None:
-        raise ValueError("say how small the forest has to be: max_bytes or max_trees")
+        raise ValueError("give max_bytes or max_trees: how small the forest has to be")
     for name, value in (("max_bytes", max_bytes), ("max_trees", max_trees)):
         if value is not None and (isinstance(value, bool) or not value >= 1):
             raise ValueError(f"{name} must be at least 1, got {value!r}")
     answers, outside, y = _answers(model, X, y)
-    forest: Forest = getattr(model, "forest_", model)
+    forest = forest_of(model)
     trees = list(range(len(forest)))
     totals = np.einsum("tnk,tn->nk", answers, outside)
     counts = outside.sum(axis=0)
@@ -67,7 +68,7 @@ def choose(model: Any, X: Any, y: Any, max_bytes: int | None, max_trees: int | N
         if size <= (max_bytes or 0) and len(trees) <= (max_trees or len(trees)):
             return trees
         if len(trees) == 1:
-            raise ValueError(f"one tree is left and needs {size} bytes, max_bytes is {max_bytes}")
+            raise ValueError(f"max_bytes must be at least {size} for one tree, got {max_bytes}")
         costs = [
             _error(totals - answers[t] * outside[t][:, None], counts - outside[t], y) for t in trees
         ]
@@ -78,8 +79,8 @@ def choose(model: Any, X: Any, y: Any, max_bytes: int | None, max_trees: int | N
 
 
 def _answers(model: Any, X: Any, y: Any) -> tuple[Array, Array, Array]:
-    """What each tree says of each row, whether it may (trees, rows), and the truth."""
-    forest: Forest = getattr(model, "forest_", model)
+    """Each tree's answer for each row, whether it counts (trees, rows), and the true answers."""
+    forest = forest_of(model)
     rows = arrays.read_as(forest, X)
     if rows.m != forest.n_features:
         raise ValueError(f"X has {rows.m} features, the forest {forest.n_features}")
@@ -100,7 +101,7 @@ def _answers(model: Any, X: Any, y: Any) -> tuple[Array, Array, Array]:
         labels, codes = arrays.read_classes(y, rows.n)
         unknown = [v for v in labels.tolist() if v not in forest.classes]
         if unknown:
-            raise ValueError(f"y holds {unknown[0]!r}, which is no class of the forest")
+            raise ValueError(f"y has {unknown[0]!r}, which is not a class of the forest")
         places = np.array([forest.classes.index(v) for v in labels.tolist()])
         truth = np.eye(forest.n_votes)[places[codes[some]]]
         said = said / np.maximum(said.sum(axis=2, keepdims=True), 1)
@@ -108,7 +109,7 @@ def _answers(model: Any, X: Any, y: Any) -> tuple[Array, Array, Array]:
 
 
 def _error(totals: Array, counts: Array, truth: Array) -> float:
-    """Mean squared error of the mean answer, over rows that have one."""
+    """The mean squared error of the mean answer, over the rows that have one."""
     known = counts > 0
     if not known.any():
         return float("inf")

@@ -4,10 +4,15 @@ They take all of them with one line that only type checkers read, which costs a 
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, MutableSequence, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from contextlib import AbstractContextManager
+from os import PathLike
+from typing import Any, BinaryIO, ClassVar, Literal, NoReturn, Protocol, Self, TypeAlias
 
 __all__ = [
+    "AbstractContextManager",
     "Any",
+    "AnyPath",
+    "BinaryIO",
     "Callable",
     "ClassVar",
     "ClassWeight",
@@ -19,10 +24,14 @@ __all__ = [
     "Kind",
     "Label",
     "MutableSequence",
+    "NoReturn",
     "Predictor",
     "Readable",
+    "Seekable",
+    "Self",
     "Sequence",
     "Splitter",
+    "Typecode",
     "Value",
     "Values",
     "Writable",
@@ -34,6 +43,8 @@ Splitter: TypeAlias = Literal["mab", "mab-paper", "exact"]
 Label: TypeAlias = str | int | float  # and bool, which is an int
 ClassWeight: TypeAlias = Literal["balanced"] | dict[Any, float] | dict[Any, int]
 Value: TypeAlias = str | float | None  # a category, a number, or missing
+AnyPath: TypeAlias = str | PathLike[str]
+Typecode: TypeAlias = Literal["b", "B", "h", "H", "i", "I", "f", "d"]
 
 
 class Values(Protocol):
@@ -55,6 +66,13 @@ class Readable(Protocol):
     """An open file to read from."""
 
     def read(self) -> str | bytes: ...
+
+
+class Seekable(Protocol):
+    """An open file of bytes that can be read from any place."""
+
+    def seek(self, at: int, whence: int = ..., /) -> int: ...
+    def read(self, n: int = ..., /) -> bytes: ...
 
 
 class Writable(Protocol):

@@ -1,4 +1,4 @@
-"""Decide what the columns of a table are, from their text: numbers, categories or not of use.
+"""Decide what the columns of a table are, from their text: numbers or categories.
 
 Whatever is wrong with a table becomes a `SourceError`: one sentence that says what, where, and what
 to do about it.

@@ -1,4 +1,4 @@
-"""Rows of a source as a trained forest takes them: columns by name, text as numbers or categories."""
+"""Rows of a source as a trained forest takes them: its features, found by their names."""
 
 from __future__ import annotations
 

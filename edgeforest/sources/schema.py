@@ -1,4 +1,4 @@
-"""What the columns of a source are: numbers, categories, the target; and their values in training.
+"""What the columns of a source are, and their values as a training takes them.
 
 >>> from edgeforest.budget import Rng
 >>> from edgeforest.sources import Table
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgeforest.host.names import listed, problem, quoted
+from edgeforest.host.names import listed, problem, quoted, short
 from edgeforest.sources.base import SourceError, check_columns
 from edgeforest.sources.cells import MAX_NUMBER, parse_number
 from edgeforest.sources.column_kinds import Cells, Found, find
@@ -60,7 +60,7 @@ class Schema:
         return self.found.left_out
 
     def columns(self, block: Sequence[Sequence[Any]]) -> tuple[list[Any], Any]:
-        """Features by column and labels of rows as a source gives them; rows without one are left out."""
+        """Features by column, and labels, of rows from a source; rows without a label are left out."""
         labels, kept = self._labels(block[self._label])
         columns: list[Any] = []
         for f, place in enumerate(self._columns):
@@ -97,12 +97,16 @@ class Schema:
                     name = quoted(self.target if f < 0 else self.names[f])
                     raise SourceError(f"the value {quoted(v)} of column {name} {wrong}; replace it")
                 known[v] = kind(v)
-        if len(known) > MAX_DISTINCT:  # they stay in memory, and no forest has as many
+        if len(known) > MAX_DISTINCT:  # they stay in memory, and no forest has that many
             name = quoted(self.target if f < 0 else self.names[f])
             raise SourceError(
                 f"column {name} has more than {MAX_DISTINCT:,} distinct values, far more than "
-                f"{'classes' if f < 0 else 'categories'} of a forest; "
-                + ("learn another column" if f < 0 else "leave it out with drop=")
+                f"a forest has {'classes' if f < 0 else 'categories'}; "
+                + (
+                    "learn another column"
+                    if f < 0
+                    else f"leave it out with drop={short(self.names[f])}"
+                )
             )
         return [known.get(v) for v in values]
 
@@ -272,7 +276,7 @@ def _reader(decimal_comma: bool) -> Callable[[Any], float]:
 
 
 def _label_reader(number: Callable[[Any], float], seen: Sequence[Any]) -> Callable[[Any], Any]:
-    """From a value to a label like those seen: text, whole numbers or numbers; None if it is not."""
+    """A function from a value to a label like those seen; it returns None for other values."""
     words = any(isinstance(v, str) for v in seen)
     whole = all(isinstance(v, int) for v in seen if v is not None)
 
@@ -288,7 +292,7 @@ def _label_reader(number: Callable[[Any], float], seen: Sequence[Any]) -> Callab
 
 
 def as_texts(column: Sequence[Any], texts: bool) -> list[str | None]:
-    """A column as text, None where a value is missing: numbers and categories are told apart by it."""
+    """A column as text, None where a value is missing."""
     if texts and not _is_array(column):  # dates are arrays
         return list(column)
     return [None if is_missing(v) else v if isinstance(v, str) else plain(v) for v in column]

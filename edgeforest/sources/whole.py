@@ -1,4 +1,4 @@
-"""Training from a source that is read whole: its rows fit in memory, and all trees draw from them.
+"""Training from a source that fits in memory: its rows are read once, for all trees.
 
 >>> from edgeforest.sources import Table
 >>> log = Whole(Table({"t": list(range(90)), "hot": [i > 50 for i in range(89)] + [None]}), "hot")
@@ -47,11 +47,14 @@ class Whole(Source):
         for at in range(0, len(source), LOOK):
             rows, block = source.read_kept(range(at, min(len(source), at + LOOK)))
             texts = [as_texts(values, source.texts) for values in block]
-            kept = [i for i, label in enumerate(texts[target]) if label is not None]
-            self.unlabelled += len(rows) - len(kept)
-            self._rows.extend([rows[i] for i in kept])
+            if None in texts[target]:
+                kept = [i for i, label in enumerate(texts[target]) if label is not None]
+                self.unlabelled += len(rows) - len(kept)
+                rows = [rows[i] for i in kept]
+                texts = [[values[i] for i in kept] for values in texts]
+            self._rows.extend(rows)
             for column, known, values in zip(self._columns, seen, texts, strict=True):
-                column += [known.setdefault(values[i], values[i]) for i in kept]
+                column += map(known.setdefault, values, values)
         if self._rows:
             return
         if self.unlabelled:
@@ -66,7 +69,9 @@ class Whole(Source):
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
         """The values of these rows, by column."""
-        return [[column[i] for i in rows] for column in self._columns]
+        if isinstance(rows, range) and rows.step == 1:
+            return [column[rows.start : rows.stop] for column in self._columns]
+        return [list(map(column.__getitem__, rows)) for column in self._columns]
 
     def line(self, row: int) -> int | None:
         """The line of a text file at which a row begins, None if there are no lines."""

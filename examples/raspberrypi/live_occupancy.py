@@ -267,7 +267,7 @@ class Program:
         before = learner.forest().names
         if tuple(before) != names:
             raise ValueError(
-                f"{path} was learned from {', '.join(before)}, but the sensor gives "
+                f"{path} was learned from {', '.join(before)}, the sensor gives "
                 f"{', '.join(names)}; use another --out"
             )
         if learner.classes is None or not set(learner.classes) <= {0, 1}:

@@ -10,7 +10,7 @@ from edgeforest.sources.schema import Schema
 
 
 @dataclass
-class Job:
+class Ready:
     """A training that is ready to run, and what its score needs."""
 
     training: Any  # iterate to advance
@@ -27,7 +27,7 @@ class Outcome:
     """A forest, and what a report of its training says."""
 
     forest: Any
-    job: Job
+    ready: Ready
     tally: Tally
     engine: str  # and its threads, in words
     interrupted: bool

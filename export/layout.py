@@ -1,9 +1,9 @@
-"""Bring a forest into the few arrays that the C header and the MicroPython module consist of.
+"""Lay a forest out in the few arrays that the C header and the MicroPython module consist of.
 
-A tree with n splits has n + 1 leaves. Splits lie in preorder and say only how many splits are on
-their left: that is enough to find the children and to number the leaves from left to right, so no
-child and no leaf has to be pointed at. Trees that are nearly complete are filled up instead: then
-the children of split i are 2 i and 2 i + 1, and nothing but the tests is stored.
+A tree with n splits has n + 1 leaves. Splits are stored in preorder, each with the number of splits
+on its left: that is enough to find the children and to number the leaves from left to right, so no
+child and no leaf needs a pointer. Trees that are nearly complete are filled up instead: then the
+children of split i are 2 i and 2 i + 1, and only the tests are stored.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from edgeforest.forest import EQUAL, FEATURE, LEAF, MISSING_LEFT, Forest
+from edgeforest.forest import Forest
+from edgeforest.forests import walking
 
-from .scaling import RANGES, Rows, whole_cut
+from .scaling import RANGES, RowType, whole_cut
 
 Votes: TypeAlias = tuple[int, ...]
 
 MOST_LEVELS = 14  # of filled-up trees
-MOST_SUM = 1 << 24  # above, a float32 does not hold every whole number
-FILL = 1.1  # times as many bytes may filling up cost: it saves half of the instructions
+MOST_SUM = 1 << 24  # above it, a float32 does not hold every whole number
+FILL = 1.1  # filling up may take so many times the bytes: it saves half of the instructions
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a split asks: is the feature at most `cut` (equal to it), and where missing ones go."""
+    """What a split asks: is the feature at most `cut` (or equal to it); where missing values go."""
 
     feature: int
     equal: bool
@@ -36,8 +37,8 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Node:
-    """A split, with both children, or a leaf, with its votes."""
+class _Item:
+    """A split of one tree, with the places of both children, or a leaf, with its votes."""
 
     test: Question | None
     left: int = 0
@@ -83,73 +84,71 @@ class Trees:
         return Trees(tests, [], [half] * len(self.sizes), leaves, self.levels)
 
 
-def as_forest(model: Any) -> Forest:
-    """The forest of a model: itself, or that of a fitted estimator."""
-    forest = getattr(model, "forest_", model)
-    if not isinstance(forest, Forest):
-        raise TypeError(f"give a forest or a fitted estimator of edgeforest, got {model!r}")
-    return forest
+def read_trees(forest: Forest, rows: RowType, scales: Sequence[float] = ()) -> Trees:
+    """The trees of a forest, without what makes no difference for rows of this type.
 
-
-def read_trees(forest: Forest, rows: Rows, scales: Sequence[float] = ()) -> Trees:
-    """The trees of a forest, without what cannot matter for rows of this type.
-
-    Rows of whole numbers hold each value times the scale of its feature, 1 by default.
-    A category that none equals, and whole numbers, which are never missing and have an end, decide
-    some splits beforehand; a split whose sides vote alike is none.
+    Rows of whole numbers hold each value times the scale of its feature, 1 by default. Some splits
+    are decided beforehand: nothing equals the code 0, and whole numbers are never missing and lie
+    in a range. A split whose sides vote the same is left out.
     """
     trees = Trees([], [], [], [], 0)
-    width = forest.n_votes
     known: dict[Question | Votes, Any] = {}
     for root in forest.roots:
-        nodes: list[Node] = []
+        items: list[_Item] = []
         stack = [(root, -1, False)]
         while stack:
-            at, parent, on_right = stack.pop()
-            test = None
-            while forest.feature[at] != LEAF:
-                test = _test(forest, at, rows, scales)
-                side = _decided(test, rows)
-                if side is None:
-                    break
-                test = None
-                at = at + 1 if side == "left" else forest.right[at]
+            place, parent, on_right = stack.pop()
+            node, test = _undecided(forest, place, rows, scales)
             if parent >= 0:
-                up = nodes[parent]
-                left, right = (up.left, len(nodes)) if on_right else (len(nodes), up.right)
-                nodes[parent] = Node(up.test, left, right)
+                up = items[parent]
+                left, right = (up.left, len(items)) if on_right else (len(items), up.right)
+                items[parent] = _Item(up.test, left, right)
             if test is None:
-                place = forest.right[at] * width
-                votes = tuple(forest.votes[place : place + width])
-                nodes.append(Node(None, votes=known.setdefault(votes, votes)))
+                votes = tuple(walking.votes_of(forest, node))
+                items.append(_Item(None, votes=known.setdefault(votes, votes)))
             else:
-                stack.append((forest.right[at], len(nodes), True))
-                stack.append((at + 1, len(nodes), False))
-                nodes.append(Node(known.setdefault(test, test)))
-            if len(nodes) > len(forest.feature):
+                stack.append((node.right, len(items), True))
+                stack.append((node.left, len(items), False))
+                items.append(_Item(known.setdefault(test, test)))
+            if len(items) > len(forest.feature):
                 raise ValueError("the trees of this forest share nodes; train or load it again")
-        _append(trees, nodes)
+        _append(trees, items)
     return trees
 
 
-def _test(forest: Forest, at: int, rows: Rows, scales: Sequence[float]) -> Question:
+def _undecided(
+    forest: Forest, place: int, rows: RowType, scales: Sequence[float]
+) -> tuple[walking.Node, Question | None]:
+    """The first node from here on that rows leave on both sides, and its test; or a leaf."""
+    node = walking.node_at(forest, place)
+    while not node.is_leaf:
+        test = _test(node, rows, scales)
+        side = _decided(test, rows)
+        if side is None:
+            return node, test
+        node = walking.node_at(forest, node.left if side == "left" else node.right)
+    return node, None
+
+
+def _test(node: walking.Node, rows: RowType, scales: Sequence[float]) -> Question:
     """The test of a split, for rows of this type."""
-    word, cut = forest.feature[at], forest.threshold[at]
-    equal, missing_left = bool(word & EQUAL), bool(word & MISSING_LEFT)
+    cut, equal, missing_left = node.threshold, node.categorical, node.missing_left
     if math.isnan(cut):
-        raise ValueError(f"the threshold of node {at} is not a number; train the forest again")
+        raise ValueError(
+            f"the threshold of node {node.place} is not a number; train the forest again"
+        )
     if rows != "float32":
-        cut = whole_cut(cut, scales[word & FEATURE] if scales else 1)
+        cut = whole_cut(cut, scales[node.feature] if scales else 1)
         low, high = RANGES[rows]
         if equal and not low <= cut <= high:
-            cut = 0  # which is how missing is written, and so equals none
+            cut = 0  # the code of a missing value, which equals nothing
         missing_left = missing_left and equal
-    return Question(word & FEATURE, equal, missing_left, cut + 0)  # + 0: no minus zero
+    return Question(node.feature, equal, missing_left, cut + 0)  # + 0: no minus zero
 
 
-def _decided(test: Question, rows: Rows) -> str | None:
+def _decided(test: Question, rows: RowType) -> str | None:
     """The side that every row of this type goes to, if there is one."""
-    if test.equal:  # no category has the code 0, which is a missing one
+    if test.equal:  # no category has the code 0, which stands for a missing value
         return None if test.cut or test.missing_left else "right"
     if rows == "float32":
         return None
@@ -157,12 +156,12 @@ def _decided(test: Question, rows: Rows) -> str | None:
     return "right" if test.cut < low else "left" if test.cut >= high else None
 
 
-def _append(trees: Trees, nodes: list[Node]) -> None:
-    """Add a tree, given as nodes in preorder."""
-    splits = [0] * len(nodes)  # below and at each node
-    votes: list[Votes | None] = [None] * len(nodes)  # of a leaf, or what has become one
-    for i in range(len(nodes) - 1, -1, -1):
-        node = nodes[i]
+def _append(trees: Trees, items: list[_Item]) -> None:
+    """Add a tree, given in preorder."""
+    splits = [0] * len(items)  # from each of them down
+    votes: list[Votes | None] = [None] * len(items)  # of a leaf, or of what has become one
+    for i in range(len(items) - 1, -1, -1):
+        node = items[i]
         if node.test is None:
             votes[i] = node.votes
         elif votes[node.left] is not None and votes[node.left] == votes[node.right]:
@@ -172,7 +171,7 @@ def _append(trees: Trees, nodes: list[Node]) -> None:
     stack = [(0, 0)]
     while stack:
         i, level = stack.pop()
-        node, end = nodes[i], votes[i]
+        node, end = items[i], votes[i]
         if end is not None:
             trees.leaves.append(end)
             trees.levels = max(trees.levels, level)
@@ -186,16 +185,16 @@ def _append(trees: Trees, nodes: list[Node]) -> None:
 
 @dataclass
 class Leaves:
-    """How leaves are written, of all ways the smallest.
+    """How leaves are written: the smallest of three ways.
 
     `class`: every leaf votes for one class with the same `weight`; `places` holds the class.
-    `dense`: `columns` votes a leaf. `pairs`: votes and class in one number, the class in the lower
-    `bits`; a leaf ends where its votes come to `weight`. `places` says where in `votes` a leaf
-    begins, or is None if the leaves lie there one after the other.
+    `dense`: `columns` votes for each leaf. `pairs`: votes and class in one number, the class in the
+    lower `bits`; a leaf ends where its votes add up to `weight`. `places` says where in `votes` a
+    leaf begins; it is None if the leaves follow each other.
     """
 
     kind: Literal["class", "dense", "pairs"]
-    weight: int  # the votes of every leaf together, 0 if they differ
+    weight: int  # the sum of the votes of a leaf, 0 if sums differ
     votes: list[int]
     places: list[int] | None
     columns: int = 0
@@ -203,26 +202,26 @@ class Leaves:
 
     @property
     def bytes(self) -> int:
-        """What they take."""
+        """How many bytes they take."""
         parts = [self.votes] if self.places is None else [self.votes, self.places]
         return sum(item_size(part) * len(part) for part in parts)
 
 
 def read_leaves(leaves: Sequence[Votes], point: bool) -> Leaves:
-    """The smallest way to write these leaves; with `point` the places cost nothing."""
-    width = len(leaves[0])
+    """The smallest way to write these leaves; with `point`, their places cost nothing."""
+    n_votes = len(leaves[0])
     sums = {sum(votes) for votes in leaves}
     weight = sums.pop() if len(sums) == 1 else 0
     alike = list(dict.fromkeys(leaves))
-    if width > 1 and weight and all(max(votes) == weight for votes in alike):
+    if n_votes > 1 and weight and all(max(votes) == weight for votes in alike):
         return Leaves("class", weight, [], [votes.index(weight) for votes in leaves])
-    columns = width - 1 if width > 1 and weight else width  # the last one is what is left
+    columns = n_votes - 1 if n_votes > 1 and weight else n_votes  # the last is the remainder
     ways = [_dense(leaves, alike, weight, columns)]
     if not point:
         flat = [v for votes in leaves for v in votes[:columns]]
         ways.insert(0, Leaves("dense", weight, flat, None, columns))
-    if width > 1 and weight:
-        ways.append(_pairs(leaves, alike, weight, width))
+    if n_votes > 1 and weight:
+        ways.append(_pairs(leaves, alike, weight, n_votes))
 
     def cost(way: Leaves) -> int:
         return item_size(way.votes) * len(way.votes) if point else way.bytes
@@ -236,8 +235,8 @@ def _dense(leaves: Sequence[Votes], alike: list[Votes], weight: int, columns: in
     return Leaves("dense", weight, flat, [places[votes] for votes in leaves], columns)
 
 
-def _pairs(leaves: Sequence[Votes], alike: list[Votes], weight: int, width: int) -> Leaves:
-    bits = (width - 1).bit_length()
+def _pairs(leaves: Sequence[Votes], alike: list[Votes], weight: int, n_votes: int) -> Leaves:
+    bits = (n_votes - 1).bit_length()
     places: dict[Votes, int] = {}
     flat: list[int] = []
     for votes in alike:
@@ -264,16 +263,16 @@ def item_code(values: Iterable[float]) -> str:
 
 @dataclass
 class Splits:
-    """How splits are written: a word (feature and flags) and a cut each.
+    """How splits are written: each as a word (feature and flags) and a cut.
 
-    If many splits ask the same, `asks` holds the number of the test of each split, and words and
-    cuts are those of the tests.
+    If many splits ask the same, `asks` holds the place of each split's test, and words and cuts are
+    those of the tests. These words are the export's own: their flags are where there is room.
     """
 
     words: list[int]
     cuts: list[float]
     asks: list[int] | None
-    equal: int  # the flag of a categorical split, 0 if there is none
+    equal: int  # the flag of a categorical split, 0 if no split is
     missing_left: int
 
     @property
@@ -283,7 +282,7 @@ class Splits:
 
     @property
     def bytes(self) -> int:
-        """What they take."""
+        """How many bytes they take."""
         parts: list[Sequence[float]] = [self.words, self.cuts, self.asks or []]
         return sum(item_size(part) * len(part) for part in parts)
 
@@ -303,14 +302,14 @@ def read_splits(tests: list[Question]) -> Splits:
         ]
         return Splits(words, [t.cut for t in asked], asks, equal, missing_left)
 
-    numbers = {test: i for i, test in enumerate(alike)}
-    ways = write(tests, None), write(alike, [numbers[test] for test in tests])
+    places = {test: i for i, test in enumerate(alike)}
+    ways = write(tests, None), write(alike, [places[test] for test in tests])
     return min(ways, key=lambda way: way.bytes)
 
 
 @dataclass
-class Packed:
-    """A forest as arrays: filled up (`skips` is empty then) or in preorder, the smaller way."""
+class Layout:
+    """A forest as arrays: filled up (then `skips` is empty) or in preorder, whichever is smaller."""
 
     trees: Trees
     splits: Splits
@@ -319,7 +318,7 @@ class Packed:
 
     @property
     def bytes(self) -> int:
-        """What the arrays take."""
+        """How many bytes the arrays take."""
         size = self.splits.bytes + self.leaves.bytes
         if self.filled:
             return size
@@ -327,25 +326,25 @@ class Packed:
         return size + sum(item_size(part) * len(part) for part in counts)
 
 
-def pack(forest: Forest, rows: Rows, scales: Sequence[float] = ()) -> Packed:
+def lay_out(forest: Forest, rows: RowType, scales: Sequence[float] = ()) -> Layout:
     """The arrays of a forest."""
-    return pack_trees(read_trees(forest, rows, scales))
+    return lay_out_trees(read_trees(forest, rows, scales))
 
 
-def pack_trees(trees: Trees) -> Packed:
+def lay_out_trees(trees: Trees) -> Layout:
     """The arrays of trees."""
     full = trees.filled()
-    plain = Packed(trees, read_splits(trees.tests), read_leaves(trees.leaves, False), False)
+    plain = Layout(trees, read_splits(trees.tests), read_leaves(trees.leaves, False), False)
     if full is None:
         return plain
-    filled = Packed(full, read_splits(full.tests), read_leaves(full.leaves, False), True)
+    filled = Layout(full, read_splits(full.tests), read_leaves(full.leaves, False), True)
     return filled if filled.bytes <= FILL * plain.bytes else plain
 
 
-def describe_row(forest: Forest, rows: Rows, scales: Sequence[float] = ()) -> list[str]:
+def describe_row(forest: Forest, rows: RowType, scales: Sequence[float] = ()) -> list[str]:
     """What to write about each place of a row, and about missing values.
 
-    Features without a name, scale or kinds of their own are left out.
+    Features without a name, a scale or categories are left out.
     """
     lines = []
     absent = "0" if rows in RANGES else "0 or NaN"
@@ -369,15 +368,14 @@ def _one_line(value: object) -> str:
 
 
 def most_votes(forest: Forest) -> int:
-    """The largest sum that the votes for one class can come to; refused if it is not exact."""
-    width, total = forest.n_votes, 0
-    ends = [*list(forest.roots)[1:], len(forest.feature)]
-    for root, end in zip(forest.roots, ends, strict=True):
-        places = {forest.right[i] * width for i in range(root, end) if forest.feature[i] == LEAF}
-        total += max(max(forest.votes[place : place + width]) for place in places)
+    """The largest possible sum of votes for one class; an error if float32 cannot hold it."""
+    total = 0
+    for start, end in walking.stretches(forest):
+        places = {forest.right[leaf] for leaf in walking.leaves(forest, start, end)}
+        total += max(max(walking.votes_at(forest, place)) for place in places)
     if forest.regression and total > MOST_SUM:
         raise ValueError(
-            "the votes of this regression come to more than 16777216, which float32 cannot "
+            "the votes of this regression add up to more than 16777216, which float32 cannot "
             "sum exactly; train fewer trees"
         )
     return total

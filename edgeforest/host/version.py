@@ -1,0 +1,3 @@
+"""The version of this release: that of pyproject.toml."""
+
+__version__ = "0.1.0"
