@@ -22,7 +22,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from edgeforest.forest import FEATURE, LEAF, Forest, node_word, split_of
+from edgeforest.criteria import node_word
+from edgeforest.forest import FEATURE, LEAF, Forest, split_of
 
 if TYPE_CHECKING:
     import numpy as np
