@@ -56,7 +56,7 @@ LEAST_ROWS = 64  # fewer rows than this do not make a race worth running
 
 
 def race(
-    task: "Training", nodes: "Any", start: "int", end: "int", rng: "Rng", wanted: "int"
+    task: "Training", nodes: "NodeOperations", start: "int", end: "int", rng: "Rng", wanted: "int"
 ) -> "Generator[Training, None, Split | None]":
     """Find a node's split; a generator that yields between rounds and returns a Split or None.
 
@@ -226,12 +226,15 @@ class Grower:
     (`TreeGrower` in host/types.py lists them).
     """
 
-    nodes: "Any" = None  # the operations on a node, once all rows are read
+    nodes: "NodeOperations" = None  # type: ignore[assignment]  # once all rows are read
     tree: "GrowingTree | None" = None  # the one that grows
     wanted: "int" = 0  # rows that the races of this tree still want
 
     def __init__(
-        self, task: "Training", make_nodes: "Any" = Nodes, more_bytes: "Any" = None
+        self,
+        task: "Training",
+        make_nodes: "Callable[[Training], NodeOperations]" = Nodes,
+        more_bytes: "Callable[[Training], int] | None" = None,
     ) -> "None":
         self.task = task
         self.make_nodes = make_nodes
@@ -245,8 +248,7 @@ class Grower:
         """Draw the rows of a tree; returns how many."""
         if self.nodes is None:
             self.nodes = self.make_nodes(self.task)
-        size: "int" = self.nodes.draw(rng)
-        return size
+        return self.nodes.draw(rng)
 
     def grow(self, place: "int") -> "Generator[Training, None, None]":
         """Grow the tree of that place, level by level, or best gain first with max_leaf_nodes."""
@@ -295,8 +297,7 @@ class Grower:
         left = task.budget.left()
         if (left is not None and left < 1) or task.budget.late():
             return False
-        mixed: "bool" = self.nodes.is_mixed(start, end)  # one label only needs no race
-        return mixed
+        return self.nodes.is_mixed(start, end)  # one label only needs no race
 
     def _note(self, tree: "GrowingTree", node: "int", split: "Split") -> "None":
         """Note how a node is to be split."""
@@ -370,13 +371,13 @@ class Grower:
 
     def free(self) -> "None":
         """Let go of what is needed to grow, the tree in hand included."""
-        self.nodes = self.tree = None
+        self.nodes = self.tree = None  # type: ignore[assignment]
 
     def working_bytes(self, nodes: "int", growing: "int") -> "int":
         """The memory that training takes above the data: see `Training.working_bytes`."""
         from edgeforest.memory import working_bytes  # a board loads it if bytes are limited
 
-        more: "int" = self.more_bytes(self.task) if self.more_bytes else 0
+        more = self.more_bytes(self.task) if self.more_bytes else 0
         return working_bytes(self.task, nodes, growing) + more
 
 
@@ -425,9 +426,9 @@ class Engine:
     def __init__(
         self,
         name: "str",
-        reader: "Any",
-        grower: "Any",
-        predictor: "Any" = None,
+        reader: "Callable[[], Any]",
+        grower: "Callable[[Training], TreeGrower]",
+        predictor: "Callable[[Forest], Predictor] | None" = None,
         grove: "Any" = None,
     ) -> "None":
         self.name = name
@@ -564,7 +565,7 @@ class Training:
         # Places that a tree needs to draw its rows into.
         drawn = self.bootstrap or data.weights
         self.row_places = self.sample_size if drawn else data.drawable()
-        self.trees: "Any" = engine.grower(self)
+        self.trees: "TreeGrower" = engine.grower(self)
         if self.budget.bytes is not None:
             from edgeforest.memory import check_room
 
@@ -637,8 +638,7 @@ class Training:
 
         With that many nodes in finished trees, and in the tree that grows.
         """
-        found: "int" = self.trees.working_bytes(nodes, growing)
-        return found
+        return self.trees.working_bytes(nodes, growing)
 
     def has_room(self, more: "int") -> "bool":
         """Whether the budget in bytes has room for the tree in hand with that many nodes."""

@@ -33,8 +33,8 @@ class NativeGrower:
         self.task = task
         self.workspace = 0  # bytes that the kernel works in
         self._kernel_task: Any = None
-        self._free: list[Any] = []  # rooms to grow trees in
-        self._room: Any = None  # of the tree in hand
+        self._free: list[_kernel.Room] = []  # rooms to grow trees in
+        self._room: _kernel.Room | None = None  # of the tree in hand
         self._begun = False  # whether there is a tree in hand
         self._stop = bytearray(1)
         self._kept: tuple[int, int, int] | None = None  # trees, nodes, votes that are whole
@@ -91,7 +91,7 @@ class NativeGrower:
 
     # ---- Growing
 
-    def _begin(self, place: int, insertions: int | None) -> Any:
+    def _begin(self, place: int, insertions: int | None) -> _kernel.Room:
         """A room with the tree of that place in the forest begun in it."""
         if self._kernel_task is None:
             self._make_task()
@@ -138,10 +138,9 @@ class NativeGrower:
             (task.min_impurity_decrease, task.z, task.tolerance, confidence),
         )
 
-    def _advance(self, room: Any, seconds: float) -> bool:
+    def _advance(self, room: _kernel.Room, seconds: float) -> bool:
         try:
-            more: bool = _kernel.grow(room, STEP, seconds, self._stop)
-            return more
+            return _kernel.grow(room, STEP, seconds, self._stop)
         except OverflowError:  # an infinite number, found when its row was drawn
             refuse(self.task)
             raise
@@ -183,7 +182,7 @@ class NativeGrower:
         if budget.insertions is not None:
             shares = [share(budget.insertions, i, planned) for i in range(planned)]
 
-        def grow(place: int, index: int) -> Any:
+        def grow(place: int, index: int) -> _kernel.Room:
             room = self._begin(place, shares[index])
             until = None
             if budget.seconds is not None:
@@ -273,7 +272,7 @@ class NativeGrower:
         self._free = []
 
 
-def _add_up(spent: Spent, room: Any, before: tuple[int, int, int]) -> None:
+def _add_up(spent: Spent, room: _kernel.Room, before: tuple[int, int, int]) -> None:
     """Add what the tree in a room has cost to what was spent before it."""
     cost = _kernel.spent(room)
     spent.insertions, spent.rows_read, spent.rounds = map(sum, zip(before, cost, strict=True))
