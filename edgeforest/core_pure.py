@@ -174,15 +174,6 @@ class GrowingTree:
         """Whether it is decided how to split this node, and not done yet."""
         return self.feature[node] != LEAF and not self.left[node]
 
-    def most_promising(self, first: "int") -> "int":
-        """Of the nodes that wait, the one whose split gains most; the number of nodes if none."""
-        most, node = -1.0, len(self.feature)
-        for i in range(first, node):
-            worth = self.gain[i] * (self.end[i] - self.start[i])
-            if self.waits(i) and worth > most:
-                node, most = i, worth
-        return node
-
     def move_to(self, forest: "Forest") -> "None":
         """Append the nodes to a forest in preorder: a left child is the node after its parent."""
         self.start = self.end = self.depth = self.code = self.gain = None  # type: ignore[assignment]
@@ -219,6 +210,21 @@ class GrowingTree:
             here += 1
 
 
+def sizes(forest: "Forest") -> "tuple[int, int, int]":
+    """How many trees, nodes and votes a forest has."""
+    return len(forest.roots), len(forest.feature), len(forest.votes)
+
+
+def cut_back(forest: "Forest", sizes: "tuple[int, int, int]") -> "int":
+    """Take back what Ctrl-C has left of a tree that was being added; returns how many there are."""
+    trees, nodes, votes = sizes
+    for values in (forest.feature, forest.threshold, forest.right):
+        values[nodes:] = values[:0]
+    forest.votes[votes:] = forest.votes[:0]
+    forest.roots[trees:] = forest.roots[:0]
+    return trees
+
+
 class Grower:
     """Grows one tree after the other out of races; how an engine counts is up to its `nodes`.
 
@@ -229,6 +235,7 @@ class Grower:
     nodes: "NodeOperations" = None  # type: ignore[assignment]  # once all rows are read
     tree: "GrowingTree | None" = None  # the one that grows
     wanted: "int" = 0  # rows that the races of this tree still want
+    whole: "tuple[int, int, int]" = (0, 0, 0)  # `sizes` of the forest's complete trees
 
     def __init__(
         self,
@@ -254,6 +261,7 @@ class Grower:
         """Grow the tree of that place, level by level, or best gain first with max_leaf_nodes."""
         task = self.task
         tree = self.tree = GrowingTree(task.data.n)
+        self.whole = sizes(task.grown)
         rng = task.stream(place)
         size = self.draw(rng)
         nodes = self.nodes
@@ -281,7 +289,9 @@ class Grower:
                 waiting += 1
             node = waiting
             if task.max_leaf_nodes < MASK:
-                node = tree.most_promising(waiting)
+                from edgeforest.kinds import most_promising
+
+                node = most_promising(tree, waiting)
             if node == raced or leaves == task.max_leaf_nodes or not task.has_room(raced + 2):
                 return
             leaves += self._part(tree, node)
@@ -335,7 +345,7 @@ class Grower:
         """
         tree, task = self.tree, self.task
         if tree is None:
-            if len(task.grown):
+            if cut_back(task.grown, self.whole):
                 return
             tree = GrowingTree(task.data.n)
         if not tree.feature:  # stopped before it began
@@ -355,6 +365,7 @@ class Grower:
         self.tree = None
         self.nodes.rest()
         tree.move_to(task.grown)
+        self.whole = sizes(task.grown)
 
     def _make_leaf(self, tree: "GrowingTree", node: "int") -> "None":
         """Turn the rows of a node into votes."""
@@ -681,8 +692,3 @@ def train(X: "Values", y: "Values", **options: "Any") -> "Forest":
     for _ in training:
         pass
     return training.forest()
-
-
-def train_steps(X: "Values", y: "Values", **options: "Any") -> "Training":
-    """Training that gives control back between rounds: see `Training`."""
-    return Training(X, y, **options)
