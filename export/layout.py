@@ -12,7 +12,7 @@ import math
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from edgeforest.forest import Forest
 from edgeforest.forests import walking
@@ -26,8 +26,7 @@ MOST_SUM = 1 << 24  # above it, a float32 does not hold every whole number
 FILL = 1.1  # filling up may take so many times the bytes: it saves half of the instructions
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """What a split asks: is the feature at most `cut` (or equal to it); where missing values go."""
 
     feature: int
@@ -36,8 +35,7 @@ class Question:
     cut: float
 
 
-@dataclass(frozen=True)
-class _Item:
+class _Item(NamedTuple):
     """A split of one tree, with the places of both children, or a leaf, with its votes."""
 
     test: Question | None
@@ -92,7 +90,8 @@ def read_trees(forest: Forest, rows: RowType, scales: Sequence[float] = ()) -> T
     in a range. A split whose sides vote the same is left out.
     """
     trees = Trees([], [], [], [], 0)
-    known: dict[Question | Votes, Any] = {}
+    tests: dict[Question, Question] = {}  # equal ones are kept once
+    ends: dict[Votes, Votes] = {}
     for root in forest.roots:
         items: list[_Item] = []
         stack = [(root, -1, False)]
@@ -105,11 +104,11 @@ def read_trees(forest: Forest, rows: RowType, scales: Sequence[float] = ()) -> T
                 items[parent] = _Item(up.test, left, right)
             if test is None:
                 votes = tuple(walking.votes_of(forest, node))
-                items.append(_Item(None, votes=known.setdefault(votes, votes)))
+                items.append(_Item(None, votes=ends.setdefault(votes, votes)))
             else:
                 stack.append((node.right, len(items), True))
                 stack.append((node.left, len(items), False))
-                items.append(_Item(known.setdefault(test, test)))
+                items.append(_Item(tests.setdefault(test, test)))
             if len(items) > len(forest.feature):
                 raise ValueError("the trees of this forest share nodes; train or load it again")
         _append(trees, items)

@@ -369,7 +369,7 @@ class _Bins:
         for test in trees.tests:
             if test not in known:
                 cut = test.cut if test.equal else places[test.feature, _key(test.cut)]
-                known[test] = replace(test, cut=int(cut))
+                known[test] = test._replace(cut=int(cut))
         return replace(trees, tests=[known[test] for test in trees.tests])
 
 

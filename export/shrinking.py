@@ -138,14 +138,10 @@ class _Split(NamedTuple):
     left: int
     right: int
 
-    def continues(self, other: _Leaf | _Split) -> TypeGuard[_Split]:
-        """Whether the other one begins with a question about the same number."""
-        return (
-            isinstance(other, _Split)
-            and not self.categorical
-            and not other.categorical
-            and self.feature == other.feature
-        )
+
+def _continues(other: _Leaf | _Split, split: _Split) -> TypeGuard[_Split]:
+    """Whether the other one begins with a split on the same feature, a number."""
+    return isinstance(other, _Split) and other.feature == split.feature and not other.categorical
 
 
 class _Subtrees:
@@ -189,12 +185,12 @@ class _Subtrees:
         """
         while new.left != new.right:
             one, two = self.subtrees[new.left], self.subtrees[new.right]
-            if new.continues(one) and one.threshold < new.threshold and one.right == new.right:
-                missing_left = new.missing_left and one.missing_left
-                new = one._replace(missing_left=missing_left)
-            elif new.continues(two) and two.threshold > new.threshold and two.left == new.left:
-                missing_left = new.missing_left or two.missing_left
-                new = two._replace(missing_left=missing_left)
+            if new.categorical:
+                return self.place(new)
+            if _continues(one, new) and one.right == new.right and one.threshold < new.threshold:
+                new = one._replace(missing_left=new.missing_left and one.missing_left)
+            elif _continues(two, new) and two.left == new.left and two.threshold > new.threshold:
+                new = two._replace(missing_left=new.missing_left or two.missing_left)
             else:
                 return self.place(new)
         return new.right

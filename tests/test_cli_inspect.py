@@ -6,7 +6,7 @@ from command_line import refused, table
 
 import edgeforest
 from edgeforest import cli
-from edgeforest.cli import screen
+from edgeforest.forests.walking import depth
 
 
 def test_inspect_says_what_a_model_is(log, model, capsys):
@@ -18,7 +18,7 @@ def test_inspect_says_what_a_model_is(log, model, capsys):
         "random-forest for classification",
         "criterion gini, splitter mab, seed 0",
         f"{forest.spent.insertions:,} of 30,000 insertions",
-        f"{len(forest)} trees, {len(forest.feature):,} nodes, at most {screen.deepest(forest)} deep",
+        f"{len(forest)} trees, {len(forest.feature):,} nodes, at most {depth(forest)} deep",
         "3 classes: empty, meeting, working",
         "categorical: closed, open, tilted",
         f"{model.stat().st_size / 1000:.1f} kB",
@@ -36,7 +36,7 @@ def test_depth_is_the_longest_way_down(model):
             return 0
         return 1 + max(down(node + 1), down(forest.right[node]))
 
-    assert screen.deepest(forest) == max(down(root) for root in forest.roots)
+    assert depth(forest) == max(down(root) for root in forest.roots)
 
 
 def test_files_that_are_not_models(log, model, tmp_path, capsys):

@@ -7,8 +7,8 @@ from command_line import refused, write
 
 import edgeforest
 from edgeforest import cli
-from edgeforest.cli import screen
 from edgeforest.forests.merging import merge
+from edgeforest.forests.walking import depth
 from edgeforest.host import words
 
 
@@ -35,7 +35,7 @@ def test_merge_says_what_was_joined(two, tmp_path, capsys):
     forest = edgeforest.load(str(out))
     assert len(forest) == 7
     assert forest.classes == ["cold", "fine", "hot"]
-    nodes = f"{len(forest.feature)} nodes, at most {screen.deepest(forest)} deep"
+    nodes = f"{len(forest.feature)} nodes, at most {depth(forest)} deep"
     for expected in (f"{two[0]}: 3 trees, ", f"{two[1]}: 4 trees, ", f"7 trees, {nodes}"):
         assert expected in text
     assert "3 classes: cold, fine, hot" in text

@@ -13,6 +13,7 @@ import edgeforest
 from edgeforest import Budget, cli, engine, storage
 from edgeforest.cli import fitting, scoring, screen, train
 from edgeforest.cli import logs as reading
+from edgeforest.forests.walking import depth
 from edgeforest.host import words
 from edgeforest.host.cores import usable_cores
 from edgeforest.sources import open_source
@@ -132,7 +133,7 @@ def test_every_choice_trains(option, log, tmp_path):
         assert cli.main(["train", str(log), *common, option, choice, "--out", out]) == 0
         forest = edgeforest.load(out)
         assert choice in (forest.kind, forest.splitter, forest.criterion, "balanced")
-        assert screen.deepest(forest) <= 3
+        assert depth(forest) <= 3
 
 
 def test_options_reach_the_training(log, given):

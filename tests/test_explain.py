@@ -18,7 +18,7 @@ from sklearn.tree import export_text as sklearn_text
 
 from edgeforest import Forest, load, train
 from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT
-from edgeforest.forests.explanation import explain, export_text, number, share
+from edgeforest.forests.explanation import explain, export_text, float_text, percent
 
 INF, NAN = math.inf, math.nan
 FUZZ = settings(
@@ -283,7 +283,7 @@ def test_the_words_of_a_condition_are_true_of_the_row_and_say_no_more_than_it(ca
 @FUZZ
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_a_number_is_the_shortest_text_of_its_float32(value):
-    text = number(value)
+    text = float_text(value)
     assert np.float32(text) == np.float32(value)
     shortest = np.format_float_scientific(np.float32(value), unique=True, trim="-")
     assert len(digits(text)) <= len(digits(shortest))
@@ -294,7 +294,7 @@ def digits(text):
 
 
 def test_shares_do_not_look_like_all_or_nothing():
-    assert [share(v) for v in (0.0, 1 / 65535, 0.0005, 0.5, 65534 / 65535, 1.0)] == [
+    assert [percent(v) for v in (0.0, 1 / 65535, 0.0005, 0.5, 65534 / 65535, 1.0)] == [
         "0%",
         "<0.1%",
         "0.1%",

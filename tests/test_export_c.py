@@ -17,7 +17,7 @@ from runtimes import needs, run
 
 from edgeforest import train
 from edgeforest.export.c_header import to_c
-from edgeforest.export.packing import pack
+from edgeforest.export.layout import lay_out
 from edgeforest.forest import EQUAL, HUGE, LEAF, MISSING_LEFT, Forest
 
 GCC = shutil.which("gcc")
@@ -289,7 +289,7 @@ def test_c_votes_as_trained_forests_do(prefer: str, tmp_path: Path) -> None:
     labels = [sum(v > 128 for v in row) % 5 for row in bytes_]
     for trees in (2, 12):  # few enough for a loop, and enough to write it out
         forest = train(bytes_, labels, n_trees=trees, max_depth=6)
-        assert pack(forest, "uint8").filled
+        assert lay_out(forest, "uint8").filled
         cases.append((forest, [array("B", row) for row in bytes_[:200]]))
     check(tmp_path, cases, prefer, ["-O2"])
 
@@ -351,8 +351,8 @@ def test_splits_that_whole_numbers_decide_beforehand_are_left_out() -> None:
     forest.right = array("H", [2, 0, 4, 1, 0])
     forest.votes = array("H", [1, 0, 0, 1])
     forest.prepare()
-    assert pack(forest, "uint8").trees.tests == []
-    assert len(pack(forest, "int16").trees.tests) == 2
+    assert lay_out(forest, "uint8").trees.tests == []
+    assert len(lay_out(forest, "int16").trees.tests) == 2
 
 
 def test_a_category_that_none_equals_decides_a_split_and_leaves_alone_are_not_filled_up() -> None:
@@ -364,7 +364,7 @@ def test_a_category_that_none_equals_decides_a_split_and_leaves_alone_are_not_fi
         for i in splits:
             forest.feature[i] = EQUAL | flag
         for rows in ("float32", "uint8"):
-            packed = pack(forest, rows)
+            packed = lay_out(forest, rows)
             assert len(packed.trees.tests) == tests * (2 if packed.filled else 1)
             assert packed.filled <= bool(tests)
 

@@ -86,7 +86,7 @@ def votes(forest: Forest, rows: list[list[Any]]) -> list[list[int]]:
 
 def grow(nodes: list[tuple[Any, ...]], classes: Any = ("a", "b"), categories: Any = None) -> Forest:
     """A forest of one tree: (feature, threshold, right), or (votes,) for a leaf."""
-    forest: Forest = engine.pick().Forest()
+    forest: Forest = engine.with_predictor(Forest())
     forest.kind, forest.splitter, forest.seed = "random-forest", "exact", 0
     forest.classes = list(classes) if classes else None
     forest.criterion = "gini" if classes else "mse"

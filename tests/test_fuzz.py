@@ -19,14 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mutants import mutants, scrambled
-from runtimes import (
-    CORE,
-    compile_mpy,
-    needs_micropython,
-    needs_mpy_cross,
-    output,
-    run_micropython,
-)
+from runtimes import install, needs_micropython, needs_mpy_cross, output, run_micropython
 
 import edgeforest
 from edgeforest import Forest, OnlineForest, load, loading, merge, train
@@ -438,7 +431,8 @@ def test_altered_checkpoints_of_sources_go_on_or_are_refused(
 # ---- On a board
 
 ON_BOARD = """
-import core_pure, reader, struct
+import struct
+from edgeforest import loading, reader
 
 def bits(v):  # a board prints fewer digits
     return struct.pack("<f", v) if isinstance(v, float) else v
@@ -464,8 +458,7 @@ def test_altered_models_are_refused_by_a_board_too(
     tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     """Those that the computer refuses, and no others; and what is read predicts the same."""
-    for source in (CORE, CORE.with_name("reader.py")):
-        compile_mpy(source, tmp_path / f"{source.stem}.mpy", "-O3")
+    install(tmp_path)
     rows = [["blue", 0.5, 0.25, 3], ["red", -0.5, 0.75, 5], ["violet", 0.0, 0.5, 4], [None] * 4]
     expected = []
     for name in ("classes", "regression", "merged", "shared"):

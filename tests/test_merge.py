@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import shutil
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,11 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from runtimes import CORE, needs_micropython, output, run_micropython
+from runtimes import install, needs_micropython, output, run_micropython
 
 from edgeforest import engine, load, train
-from edgeforest.forest import EQUAL, LEAF, LEVELS, MISSING_LEFT, Forest, Spent
-from edgeforest.forests.merging import SUM, keep, merge
+from edgeforest.forest import EQUAL, LEAF, LEVELS, MISSING_LEFT, SUM, Forest, Spent
+from edgeforest.forests.merging import keep, merge
 
 on_every_engine = pytest.mark.usefixtures("engine")
 FUZZ = settings(
@@ -43,7 +42,7 @@ def built(
     span: float = 0.0,
 ) -> Forest:
     """A forest of hand-made trees with two numbers and a category."""
-    forest: Forest = engine.pick().Forest()
+    forest: Forest = engine.with_predictor(Forest())
     forest.kind, forest.criterion, forest.splitter = "random-forest", "gini", "mab"
     forest.seed, forest.scale, forest.limit, forest.spent = 1, scale, None, Spent()
     forest.names, forest.categories = ["a", "b", "c"], [None, None, categories or ["u", "v"]]
@@ -233,7 +232,7 @@ def test_kept_trees_are_the_forest_again(data: st.DataObject) -> None:
     kept = keep(forest, order)
     assert kept.importances == forest.importances
     assert (kept.names, kept.classes, kept.scale) == (forest.names, forest.classes, forest.scale)
-    assert type(kept) is engine.pick().Forest
+    assert type(kept.predictor) is type(engine.with_predictor(Forest()).predictor)
     check(kept)
     singles = [keep(forest, [t]) for t in range(len(forest))]
     for row in ROWS:
@@ -360,7 +359,7 @@ def test_estimators_and_generators_are_taken() -> None:
     assert merge(Estimator(forest) for forest in parts).to_json() == expected
     assert merge(tuple(parts), weights=(w for w in (3, 3))).to_json() == expected
     joined = merge(parts)
-    assert type(joined) is engine.pick().Forest
+    assert type(joined.predictor) is type(engine.with_predictor(Forest()).predictor)
     assert keep(Estimator(joined), iter([0])).predict(rows[0]) in labels  # type: ignore[arg-type]
 
 
@@ -495,9 +494,11 @@ def test_as_many_trees_as_fit_into_the_bytes(weights: list[float] | None) -> Non
             assert len(merge(parts, weights, max_bytes=limit - 1)) == n
     assert len(merge(parts, weights, max_trees=3, max_bytes=sizes[9])) == 3
     assert len(merge(parts, weights, max_trees=9, max_bytes=sizes[2])) == 3
-    with pytest.raises(ValueError, match=f"^one tree needs max_bytes of {sizes[0]}, got 9; "):
+    with pytest.raises(
+        ValueError, match=f"^max_bytes must be at least {sizes[0]} for one tree, got 9"
+    ):
         merge(parts, weights, max_bytes=9)
-    with pytest.raises(ValueError, match=f"max_bytes of {sizes[0]}, got {sizes[0] - 1}"):
+    with pytest.raises(ValueError, match=f"at least {sizes[0]} for one tree, got {sizes[0] - 1}"):
         merge(parts, weights, max_bytes=sizes[0] - 1)
 
 
@@ -602,7 +603,7 @@ def test_thousands_of_trees() -> None:
 def test_a_say_that_16_bits_cannot_express_is_refused() -> None:
     many = built([[LEVELS]] * 70_000, None, span=1.0)
     lone = built([[0]], None, span=1.0)
-    with pytest.raises(ValueError, match=r"70001 trees differs too much .* give max_trees, or"):
+    with pytest.raises(ValueError, match=r"70001 trees differ too much .* give max_trees, or"):
         merge([many, lone], weights=[1, 99])
     assert len(merge([many, lone], weights=[1, 99], max_trees=100)) == 100
 
@@ -643,8 +644,8 @@ def test_labels_that_are_equal_are_one_class() -> None:
 # ---- On a board
 
 SCRIPT = """
-import core_pure as ef
-f = ef.load("model.json")
+from edgeforest.loading import load
+f = load("model.json")
 rows = eval(open("rows.txt").read(), {"nan": float("nan")})
 print(len(f), f.predict(rows))
 """
@@ -673,7 +674,7 @@ def test_micropython_loads_and_predicts_the_same(regression: bool, tmp_path: Pat
     joined = merge(parts, weights=[1, 2, 1.5])
     joined.save(tmp_path / "model.json")
     (tmp_path / "rows.txt").write_text(repr(rows[:100]))
-    shutil.copy(CORE, tmp_path)
+    install(tmp_path, compiled=False)
     said = output(run_micropython(SCRIPT, tmp_path, "512k"))
     trees, answers = said.split(" ", 1)
     assert int(trees) == 12
@@ -801,8 +802,8 @@ def test_limits_that_are_none(name: str, plain: Forest) -> None:
 @pytest.mark.parametrize(
     ("trees", "kind", "said"),
     [
-        ([], ValueError, "trees must be at least one place, each of them once, got"),
-        ([0, 1, 0], ValueError, "trees must be at least one place, each of them once, got"),
+        ([], ValueError, "trees must name at least one place, and none twice, got"),
+        ([0, 1, 0], ValueError, "trees must name at least one place, and none twice, got"),
         ([2], ValueError, "a tree's place must be from 0 to 1, got 2"),
         ([-1], ValueError, "a tree's place must be from 0 to 1, got -1"),
         ([0.0], TypeError, "a tree's place must be a whole number, got 0.0"),

@@ -4,7 +4,7 @@ import argparse
 import re
 import sys
 
-from edgeforest import __version__
+from edgeforest.host.version import __version__
 from edgeforest.cli import demo, engines, export, inspect, merge, predict, train, verify
 from edgeforest.cli.parser import Parser, Problem
 from edgeforest.cli.screen import StatusLine

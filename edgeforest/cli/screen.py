@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
+from edgeforest.forests.walking import depth
 from edgeforest.host.names import joined, listed, short, visible
 from edgeforest.host.words import count, rounded
 
@@ -125,17 +126,8 @@ def spent(forest: Any) -> str:
 def shape(forest: Any) -> str:
     """How large a forest is."""
     nodes = len(forest.feature)
-    deep = deepest(forest)
+    deep = depth(forest)
     return f"{count(len(forest), 'tree')}, {count(nodes, 'node')}, at most {deep} deep"
-
-
-def deepest(forest: Any) -> int:
-    """The number of splits on the longest way from a root to a leaf."""
-    depths = [0] * len(forest.feature)
-    for node in range(len(depths)):  # parents come before their children
-        if forest.split(node) is not None:
-            depths[node + 1] = depths[forest.right[node]] = depths[node] + 1
-    return max(depths)
 
 
 def predicts(forest: Any) -> str:

@@ -31,6 +31,7 @@ import textwrap
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from edgeforest.checks import between
@@ -328,6 +329,7 @@ def branches(
 # ---- Words ------------------------------------------------------------------------------------
 
 
+@lru_cache(4096)  # each threshold is shown twice
 def float_text(value: float) -> str:
     """The shortest text that stands for this float32.
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from edgeforest.criteria import node_word
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 MOST_FEATURES = FEATURE  # that a node can name
 NARROW = 65535  # nodes up to which 16 bits hold the place of each
+
+_split_of = cache(split_of)  # few words differ
 
 
 class HasForest(Protocol):
@@ -65,13 +68,14 @@ def forest_of(model: Any, name: str = "model") -> Forest:
 
 
 class Node(NamedTuple):
-    """A split, or a leaf (`is_leaf`). Nodes are named by their places in the forest's arrays.
+    """A split or a leaf; places are those in the forest's arrays.
 
     A row goes left if its value is at most the threshold, or equal to it if the feature is
-    categorical. What a leaf has not is -1 (or 0.0, False).
+    categorical. A leaf has -1, 0.0 or False for whatever only splits have.
     """
 
     place: int
+    is_leaf: bool
     feature: int
     threshold: float
     categorical: bool
@@ -79,11 +83,6 @@ class Node(NamedTuple):
     left: int  # the places of its children
     right: int
     votes: int  # of a leaf, its place among the votes: see `votes_of`
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether trees end here."""
-        return self.feature < 0
 
     def goes_left(self, row: Sequence[float]) -> bool:
         """Whether a row goes left: `row` is what `Forest.encode` returns."""
@@ -95,26 +94,18 @@ class Node(NamedTuple):
 
 def node_at(forest: Forest, place: int) -> Node:
     """The node at a place."""
-    split, right = split_of(forest.feature[place]), forest.right[place]
+    split, right = _split_of(forest.feature[place]), forest.right[place]
     if split is None:
-        return Node(place, -1, 0.0, False, False, -1, -1, right)
+        return Node(place, True, -1, 0.0, False, False, -1, -1, right)
     feature, categorical, missing_left = split
     cut = forest.threshold[place]
-    return Node(place, feature, cut, categorical, missing_left, place + 1, right, -1)
+    return Node(place, False, feature, cut, categorical, missing_left, place + 1, right, -1)
 
 
 def nodes(forest: Forest, start: int = 0, end: int | None = None) -> Iterator[Node]:
     """All nodes in the order in which they are stored, or those from `start` to before `end`."""
-    words = forest.feature[start:end]
-    splits = {word: split_of(word) for word in set(words)}  # few differ
-    for place, word in enumerate(words, start):
-        split = splits[word]
-        if split is None:
-            yield Node(place, -1, 0.0, False, False, -1, -1, forest.right[place])
-        else:
-            feature, categorical, missing_left = split
-            cut, right = forest.threshold[place], forest.right[place]
-            yield Node(place, feature, cut, categorical, missing_left, place + 1, right, -1)
+    for place in range(start, len(forest.feature) if end is None else end):
+        yield node_at(forest, place)
 
 
 def tree_nodes(forest: Forest, tree: int) -> Iterator[Node]:
@@ -256,8 +247,9 @@ def arrays(forest: Forest) -> NodeArrays:
 
     words = np.asarray(forest.feature)
     some = np.unique(words)
-    table = np.zeros((4, 1 << 16), np.int64)  # what each word says: few differ
-    table[:, some] = np.array([(not s, *(s or (0, 0, 0))) for s in map(split_of, some.tolist())]).T
+    splits = [_split_of(word) for word in some.tolist()]
+    table = np.zeros((4, 1 << 16), np.int64)  # what each word says
+    table[:, some] = np.array([(split is None, *(split or (0, 0, 0))) for split in splits]).T
     leaf, categorical, missing_left = (table[i][words] > 0 for i in (0, 2, 3))
     right = np.asarray(forest.right, np.int64)
     left = np.where(leaf, 0, np.arange(1, len(words) + 1))
