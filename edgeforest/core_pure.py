@@ -215,9 +215,15 @@ def sizes(forest: "Forest") -> "tuple[int, int, int]":
     return len(forest.roots), len(forest.feature), len(forest.votes)
 
 
-def cut_back(forest: "Forest", sizes: "tuple[int, int, int]") -> "int":
-    """Take back what Ctrl-C has left of a tree that was being added; returns how many there are."""
+def cut_back(forest: "Forest", sizes: "tuple[int, int, int] | None") -> "int":
+    """Take back what Ctrl-C has left of a tree that was being added; returns how many there are.
+
+    `sizes` are those without it; None if no tree was added yet to those of an earlier run.
+    """
+    if sizes is None:
+        return len(forest.roots)
     trees, nodes, votes = sizes
+    values: "Any"
     for values in (forest.feature, forest.threshold, forest.right):
         values[nodes:] = values[:0]
     forest.votes[votes:] = forest.votes[:0]
@@ -235,7 +241,7 @@ class Grower:
     nodes: "NodeOperations" = None  # type: ignore[assignment]  # once all rows are read
     tree: "GrowingTree | None" = None  # the one that grows
     wanted: "int" = 0  # rows that the races of this tree still want
-    whole: "tuple[int, int, int]" = (0, 0, 0)  # `sizes` of the forest's complete trees
+    whole: "tuple[int, int, int] | None" = None  # `sizes` of the forest's complete trees
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class NativeGrower:
         self._room: _kernel.Room | None = None  # of the tree in hand
         self._begun = False  # whether there is a tree in hand
         self._stop = bytearray(1)
-        self._whole = 0, 0, 0  # `sizes` of the forest's complete trees
+        self._whole: tuple[int, int, int] | None = None  # `sizes` of the complete trees
 
     # ---- Memory
 
