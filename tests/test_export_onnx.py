@@ -127,7 +127,7 @@ def test_engines_say_the_same(name, figure):
     """The oracle of this file is the pure forest; the others agree with it."""
     predictor = engine.pick(name).predictor
     for case in cases():
-        forest = engine.with_predictor(loading.load(case.forest.to_json()), name)
+        forest = engine.with_predictor(loading.load(case.forest.to_json()), engine.pick(name))
         assert (forest.predictor is None) == (predictor is None)
         oracle = loading.load(case.forest.to_json())
         assert forest.predict(case.rows) == oracle.predict(case.rows)
