@@ -638,12 +638,12 @@ def test_forests_of_every_engine():
         (
             lambda: explain("forest", [1]),
             TypeError,
-            "model must be a Forest or a fitted estimator, got 'forest'",
+            "model must be a Forest or a fitted estimator, got str",
         ),
         (
             lambda: export_text(SimpleNamespace(forest_=None)),
             TypeError,
-            "model must be a Forest or a fitted estimator, got namespace(forest_=None)",
+            "model must be a Forest or a fitted estimator, got SimpleNamespace",
         ),
         (lambda: explain(small(), [1, "sat"]), ValueError, "a row must have 3 values, got 2"),
         (

@@ -384,7 +384,7 @@ def test_wrong_options_are_refused(options: dict, sentence: str) -> None:
 
 
 def test_what_is_no_forest_or_cannot_be_exact_is_refused() -> None:
-    with pytest.raises(TypeError, match="give a forest or a fitted estimator of edgeforest, got 3"):
+    with pytest.raises(TypeError, match="model must be a Forest or a fitted estimator, got int"):
         to_c(3)
     forest = made(0, classes=0, scale=65535, trees=700, splits=3)
     with pytest.raises(ValueError, match="float32 cannot sum exactly; train fewer trees"):

@@ -471,7 +471,7 @@ def test_other_models_are_refused(tmp_path):
         from_onnx(b"{}")
     with pytest.raises(ValueError, match="was not made by to_onnx"):
         from_onnx(onnx.ModelProto())
-    with pytest.raises(TypeError, match="give an ONNX model"):
+    with pytest.raises(TypeError, match="^model must be an ONNX model"):
         from_onnx(7)
     with pytest.raises(FileNotFoundError):
         from_onnx(tmp_path / "absent.onnx")

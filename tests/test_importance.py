@@ -80,7 +80,7 @@ def test_what_matters_is_found_and_noise_is_not(figure):
 def test_other_rows_than_those_of_the_training_are_refused():
     X, y = load_breast_cancer(return_X_y=True)
     forest = RandomForestClassifier(5).fit(X[:300], y[:300])
-    with pytest.raises(ValueError, match="trained with"):
+    with pytest.raises(ValueError, match="trained on"):
         permutation_importance(forest, X[300:], y[300:])
     whole = RandomForestClassifier(5, bootstrap=False).fit(X, y)
     with pytest.raises(ValueError, match="bootstrap"):
@@ -238,11 +238,11 @@ def test_pruning_says_what_is_wrong():
     for call, said in (
         (lambda: prune(forest, X, y), "max_bytes or max_trees"),
         (lambda: prune(forest, X, y, max_trees=0), "max_trees"),
-        (lambda: prune(forest, X, y, max_bytes=100), "max_bytes is 100"),
-        (lambda: prune(forest.forest_, X, y + 5, max_trees=2), "no class"),
+        (lambda: prune(forest, X, y, max_bytes=100), "for one tree, got 100"),
+        (lambda: prune(forest.forest_, X, y + 5, max_trees=2), "not a class"),
         (lambda: prune(forest.forest_, X[:, :3], y, max_trees=2), "30"),
     ):
         with pytest.raises(ValueError, match=said):
             call()
-    with pytest.raises(TypeError, match="forest or an estimator"):
+    with pytest.raises(TypeError, match="^model must be a Forest or a fitted estimator, got list"):
         prune([1, 2], X, y, max_trees=1)

@@ -290,7 +290,7 @@ def test_without_matplotlib_one_sentence_says_how_to_get_it(plot, monkeypatch):
         (
             lambda: plot_tree(3),
             TypeError,
-            "model must be a Forest or a fitted estimator, got 3",
+            "model must be a Forest or a fitted estimator, got int",
         ),
         (lambda: plot_tree(FORESTS["classes"], 2), ValueError, "tree must be from 0 to 1, got 2"),
         (
