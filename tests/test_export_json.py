@@ -90,7 +90,7 @@ def accepts(model: Any) -> bool:
     return bool(jsonschema.Draft202012Validator(SCHEMA).is_valid(model))
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_a_valid_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
@@ -233,7 +233,7 @@ def test_whoever_has_no_key_changes_nothing(text: bytes) -> None:
         assert len(str(caught.value).splitlines()) == 1
 
 
-def test_damage_is_told_without_a_key(text: bytes) -> None:
+def test_damage_is_found_without_a_key(text: bytes) -> None:
     signed = sign(text).encode()
     changed = reseal(signed.replace(b'"seed":0', b'"seed":1'))
     load(changed)
@@ -520,7 +520,7 @@ def note(event: str, arguments: tuple[Any, ...]) -> None:
 
 @pytest.fixture
 def events() -> Iterator[list[str]]:
-    """What Python tells of imports, code, files and processes while a test runs."""
+    """What Python reports about imports, code, files and processes while a test runs."""
     global EVENTS
     if not hasattr(sys, "edgeforest_hook"):
         sys.addaudithook(note)  # it stays for good, but listens only here
@@ -611,7 +611,7 @@ def board(tmp_path: Path) -> Path:
 def test_the_reader_in_micropython(
     forests: dict[str, Forest], text: bytes, board: Path, figure: Callable[[str], None]
 ) -> None:
-    """Whole models are read as here; of malformed ones nothing but a sentence comes."""
+    """Whole models are read as here; malformed ones are refused with a sentence."""
     whole = [f.to_json().encode() for name, f in forests.items() if name != "wide"]
     whole.append(sign(text, KEY).encode())
     rng = random.Random(4)

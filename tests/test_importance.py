@@ -147,7 +147,7 @@ def test_stability_is_one_for_agreement_and_zero_on_average_for_chance():
 
 
 def test_features_that_were_not_used_are_not_selected_by_their_place():
-    """Else forests that found one feature each would agree on the first zeros."""
+    """Otherwise forests that found one feature each would agree on the first zeros."""
     assert stability([[0, 0, 0, 0, 1.0], [0, 0, 0, 1.0, 0]], k=3) < 0
 
 
