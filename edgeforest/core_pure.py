@@ -56,7 +56,7 @@ LEAST_ROWS = 64  # fewer rows than this do not make a race worth running
 
 
 def race(
-    task: "Training", nodes: "Any", start: "int", end: "int", rng: "Rng", wanted: "int"
+    task: "Training", nodes: "NodeOperations", start: "int", end: "int", rng: "Rng", wanted: "int"
 ) -> "Generator[Training, None, Split | None]":
     """Find a node's split; a generator that yields between rounds and returns a Split or None.
 
@@ -174,15 +174,6 @@ class GrowingTree:
         """Whether it is decided how to split this node, and not done yet."""
         return self.feature[node] != LEAF and not self.left[node]
 
-    def most_promising(self, first: "int") -> "int":
-        """Of the nodes that wait, the one whose split gains most; the number of nodes if none."""
-        most, node = -1.0, len(self.feature)
-        for i in range(first, node):
-            worth = self.gain[i] * (self.end[i] - self.start[i])
-            if self.waits(i) and worth > most:
-                node, most = i, worth
-        return node
-
     def move_to(self, forest: "Forest") -> "None":
         """Append the nodes to a forest in preorder: a left child is the node after its parent."""
         self.start = self.end = self.depth = self.code = self.gain = None  # type: ignore[assignment]
@@ -219,6 +210,21 @@ class GrowingTree:
             here += 1
 
 
+def sizes(forest: "Forest") -> "tuple[int, int, int]":
+    """How many trees, nodes and votes a forest has."""
+    return len(forest.roots), len(forest.feature), len(forest.votes)
+
+
+def cut_back(forest: "Forest", sizes: "tuple[int, int, int]") -> "int":
+    """Take back what Ctrl-C has left of a tree that was being added; returns how many there are."""
+    trees, nodes, votes = sizes
+    for values in (forest.feature, forest.threshold, forest.right):
+        values[nodes:] = values[:0]
+    forest.votes[votes:] = forest.votes[:0]
+    forest.roots[trees:] = forest.roots[:0]
+    return trees
+
+
 class Grower:
     """Grows one tree after the other out of races; how an engine counts is up to its `nodes`.
 
@@ -226,12 +232,16 @@ class Grower:
     (`TreeGrower` in host/types.py lists them).
     """
 
-    nodes: "Any" = None  # the operations on a node, once all rows are read
+    nodes: "NodeOperations" = None  # type: ignore[assignment]  # once all rows are read
     tree: "GrowingTree | None" = None  # the one that grows
     wanted: "int" = 0  # rows that the races of this tree still want
+    whole: "tuple[int, int, int]" = (0, 0, 0)  # `sizes` of the forest's complete trees
 
     def __init__(
-        self, task: "Training", make_nodes: "Any" = Nodes, more_bytes: "Any" = None
+        self,
+        task: "Training",
+        make_nodes: "Callable[[Training], NodeOperations]" = Nodes,
+        more_bytes: "Callable[[Training], int] | None" = None,
     ) -> "None":
         self.task = task
         self.make_nodes = make_nodes
@@ -245,13 +255,13 @@ class Grower:
         """Draw the rows of a tree; returns how many."""
         if self.nodes is None:
             self.nodes = self.make_nodes(self.task)
-        size: "int" = self.nodes.draw(rng)
-        return size
+        return self.nodes.draw(rng)
 
     def grow(self, place: "int") -> "Generator[Training, None, None]":
         """Grow the tree of that place, level by level, or best gain first with max_leaf_nodes."""
         task = self.task
         tree = self.tree = GrowingTree(task.data.n)
+        self.whole = sizes(task.grown)
         rng = task.stream(place)
         size = self.draw(rng)
         nodes = self.nodes
@@ -279,7 +289,9 @@ class Grower:
                 waiting += 1
             node = waiting
             if task.max_leaf_nodes < MASK:
-                node = tree.most_promising(waiting)
+                from edgeforest.kinds import most_promising
+
+                node = most_promising(tree, waiting)
             if node == raced or leaves == task.max_leaf_nodes or not task.has_room(raced + 2):
                 return
             leaves += self._part(tree, node)
@@ -295,8 +307,7 @@ class Grower:
         left = task.budget.left()
         if (left is not None and left < 1) or task.budget.late():
             return False
-        mixed: "bool" = self.nodes.is_mixed(start, end)  # one label only needs no race
-        return mixed
+        return self.nodes.is_mixed(start, end)  # one label only needs no race
 
     def _note(self, tree: "GrowingTree", node: "int", split: "Split") -> "None":
         """Note how a node is to be split."""
@@ -334,7 +345,7 @@ class Grower:
         """
         tree, task = self.tree, self.task
         if tree is None:
-            if len(task.grown):
+            if cut_back(task.grown, self.whole):
                 return
             tree = GrowingTree(task.data.n)
         if not tree.feature:  # stopped before it began
@@ -354,6 +365,7 @@ class Grower:
         self.tree = None
         self.nodes.rest()
         tree.move_to(task.grown)
+        self.whole = sizes(task.grown)
 
     def _make_leaf(self, tree: "GrowingTree", node: "int") -> "None":
         """Turn the rows of a node into votes."""
@@ -370,13 +382,13 @@ class Grower:
 
     def free(self) -> "None":
         """Let go of what is needed to grow, the tree in hand included."""
-        self.nodes = self.tree = None
+        self.nodes = self.tree = None  # type: ignore[assignment]
 
     def working_bytes(self, nodes: "int", growing: "int") -> "int":
         """The memory that training takes above the data: see `Training.working_bytes`."""
         from edgeforest.memory import working_bytes  # a board loads it if bytes are limited
 
-        more: "int" = self.more_bytes(self.task) if self.more_bytes else 0
+        more = self.more_bytes(self.task) if self.more_bytes else 0
         return working_bytes(self.task, nodes, growing) + more
 
 
@@ -425,9 +437,9 @@ class Engine:
     def __init__(
         self,
         name: "str",
-        reader: "Any",
-        grower: "Any",
-        predictor: "Any" = None,
+        reader: "Callable[[], Any]",
+        grower: "Callable[[Training], TreeGrower]",
+        predictor: "Callable[[Forest], Predictor] | None" = None,
         grove: "Any" = None,
     ) -> "None":
         self.name = name
@@ -564,7 +576,7 @@ class Training:
         # Places that a tree needs to draw its rows into.
         drawn = self.bootstrap or data.weights
         self.row_places = self.sample_size if drawn else data.drawable()
-        self.trees: "Any" = engine.grower(self)
+        self.trees: "TreeGrower" = engine.grower(self)
         if self.budget.bytes is not None:
             from edgeforest.memory import check_room
 
@@ -637,8 +649,7 @@ class Training:
 
         With that many nodes in finished trees, and in the tree that grows.
         """
-        found: "int" = self.trees.working_bytes(nodes, growing)
-        return found
+        return self.trees.working_bytes(nodes, growing)
 
     def has_room(self, more: "int") -> "bool":
         """Whether the budget in bytes has room for the tree in hand with that many nodes."""
@@ -681,8 +692,3 @@ def train(X: "Values", y: "Values", **options: "Any") -> "Forest":
     for _ in training:
         pass
     return training.forest()
-
-
-def train_steps(X: "Values", y: "Values", **options: "Any") -> "Training":
-    """Training that gives control back between rounds: see `Training`."""
-    return Training(X, y, **options)

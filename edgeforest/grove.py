@@ -17,7 +17,7 @@ from edgeforest.budget import Rng
 from edgeforest.codes import part_of, vote_shares
 from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, GrowingTree, Z, criterion_of
 from edgeforest.criteria import Contender, best_arm, measure, minus, node_word, total_of
-from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, LEVELS, MISSING_LEFT
+from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, LEVELS, MISSING_LEFT, split_of
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.forest import Forest
@@ -148,10 +148,11 @@ class Sapling:
         self.n_nodes += 1
         return node
 
-    def find(self, values: "Sequence[float]", at: "int", node: "int" = 0) -> "int":
-        """The leaf of the row that begins at `at`, below a node."""
+    def find(self, values: "Sequence[float]", at: "int") -> "int":
+        """The leaf of the row that begins at `at`."""
         feature = self.feature  # its bits are decoded here, not by `split_of`: this loop is hot
-        f = feature[node]
+        node = 0
+        f = feature[0]
         while f != LEAF:
             x = values[at + (f & FEATURE)]
             if x != x or (f & EQUAL and x == 0):
@@ -163,6 +164,20 @@ class Sapling:
             node = self.left[node] if left else self.right[node]
             f = feature[node]
         return node
+
+    def part(self, node: "int", values: "Sequence[float]", m: "int") -> "None":
+        """Move the latest rows of a node that was split to its children."""
+        f, equal, missing_left = split_of(self.feature[node])  # type: ignore[misc]
+        threshold = self.threshold[node]
+        for place in self.queue(node):
+            x = values[place * m + f]
+            if x != x or (equal and x == 0):
+                left = missing_left
+            elif equal:
+                left = x == threshold
+            else:
+                left = x <= threshold
+            self.put(self.left[node] if left else self.right[node], place)
 
     def put(self, node: "int", place: "int") -> "None":
         """Add a place of the window to the end of a leaf's queue."""
@@ -517,7 +532,7 @@ class Grove:
 
     def _split(self, tree: "Sapling", node: "int", lead: "Contender") -> "list[int]":
         """Split a leaf; returns its children, which have their votes and their rows."""
-        m, stride = self.plan.m, self.plan.stride
+        stride = self.plan.stride
         _, t, missing_left = lead.best  # type: ignore[misc]
         total = total_of(lead, stride)
         left = lead.left_cells(t, missing_left, stride)
@@ -526,15 +541,15 @@ class Grove:
             missing_left = 2 * self.criterion.size(left) > size
         tree.importance[lead.feature] += lead.gain * size
         self._release(tree, node)
-        children = tree.add(tree.depth[node] + 1), tree.add(tree.depth[node] + 1)
-        tree.left[node], tree.right[node] = children
+        depth = tree.depth[node] + 1
+        one = tree.left[node] = tree.add(depth)
+        two = tree.right[node] = tree.add(depth)
         tree.threshold[node] = lead.cuts[t]
-        for child, cells in zip(children, (left, minus(total, left))):
-            self._endow(tree, node, child, cells)
+        self._endow(tree, node, one, left)
+        self._endow(tree, node, two, minus(total, left))
         tree.feature[node] = node_word(lead.feature, lead.equal, missing_left)
-        for place in tree.queue(node):
-            tree.put(tree.find(self.values, place * m, node), place)
-        return [children[1], children[0]]
+        tree.part(node, self.values, self.plan.m)
+        return [two, one]
 
     def _endow(self, tree: "Sapling", node: "int", child: "int", cells: "list[int]") -> "None":
         """Give a new leaf its first votes: its counted rows, and a few votes of its parent."""

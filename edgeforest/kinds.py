@@ -1,6 +1,7 @@
-"""What sets ExtraTrees, Random Patches and the paper's histograms apart from the default.
+"""What sets ExtraTrees, Random Patches, best-first growth and the paper's bins apart.
 
-A board loads this file for `kind="extra-trees"` or `"random-patches"`, or `splitter="mab-paper"`.
+A board loads this file for `kind="extra-trees"` or `"random-patches"`, `max_leaf_nodes`, or
+`splitter="mab-paper"`.
 """
 
 from array import array
@@ -36,3 +37,13 @@ def placed(task: "Any", f: "int", first: "int", last: "int", rng: "Rng") -> "lis
         return [int(x) for x in spots]
     # One that falls among the largest values is put below them, where it parts the node.
     return [min(last - 1, max(first, code_of(x, bounds))) for x in spots]
+
+
+def most_promising(tree: "Any", first: "int") -> "int":
+    """Of the nodes that wait, the one whose split gains most; the number of nodes if none."""
+    most, node = -1.0, len(tree.feature)
+    for i in range(first, node):
+        worth = tree.gain[i] * (tree.end[i] - tree.start[i])
+        if tree.waits(i) and worth > most:
+            node, most = i, worth
+    return node

@@ -55,7 +55,7 @@ def estimate(
 
 
 def race_paper(
-    task: "Any", nodes: "Any", racing: "list[Any]", stride: "int", start: "int", n: "int"
+    task: "Any", nodes: "NodeOperations", racing: "list[Any]", stride: "int", start: "int", n: "int"
 ) -> "Generator[Any, None, Split | None]":
     """Race by Algorithm 1; yields between rounds and returns a Split or None."""
     if task.confidence is None:

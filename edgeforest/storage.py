@@ -39,7 +39,7 @@ from edgeforest.writer import hex_crc, sealed, to_base64
 try:
     from edgeforest.engines import read as train_steps  # all rows: resuming has to find the same
 except ImportError:  # a board
-    from edgeforest.core_pure import train_steps  # type: ignore[assignment]
+    from edgeforest.core_pure import Training as train_steps  # type: ignore[assignment]
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.core_pure import Training

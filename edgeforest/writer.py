@@ -90,7 +90,7 @@ def _text(value: "Any") -> "str":
         return "[" + ",".join([_text(v) for v in value]) + "]"
     if not isinstance(value, str):
         return repr(value)
-    value = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    if min(value.encode() or b" ") < 32:  # MicroPython keeps each c for good: only if need be
-        value = "".join([c if ord(c) > 31 else "\\u%04x" % ord(c) for c in value])
-    return '"' + value + '"'
+    text = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    if min(text.encode() or b" ") < 32:  # MicroPython keeps each c for good: only if need be
+        text = "".join([c if ord(c) > 31 else "\\u%04x" % ord(c) for c in text])
+    return '"' + text + '"'

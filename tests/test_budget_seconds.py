@@ -9,12 +9,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from counting import counting_training
 
 from edgeforest import (
     Budget,
     RandomForestClassifier,
+    Training,
     budget,
-    core_pure,
     train,
     train_source,
     train_steps,
@@ -153,40 +154,34 @@ def test_a_weight_of_a_class_that_was_not_read_is_left_out(clock):
     assert set(forest.classes_) >= {"often", "seldom"}
 
 
-class CountingTraining(core_pure.Training):
-    insertions = 0
-
-    def insert(self, h, table, column, rows, labels, times):
-        super().insert(h, table, column, rows, labels, times)
-        self.insertions += len(rows)
-
-
 @pytest.mark.parametrize("splitter", ["exact", "mab", "mab-paper"])
 def test_the_clock_is_asked_in_the_middle_of_a_round(clock, splitter):
     rng = random.Random(1)
     rows = [[rng.random(), rng.random()] for _ in range(40_000)]
     labels = [rng.random() < 0.5 for _ in rows]
     budget = Budget(seconds=50)
-    training = CountingTraining(
+    training, made = counting_training(
         rows, labels, budget=budget, n_trees=1, max_features=2, splitter=splitter, batch=20_000
     )
     clock.per_look = 3.0
     for _ in training:
         pass
     forest = training.forest()
-    assert 0 < training.insertions < 80_000  # the root was not counted to its end
-    assert forest.spent.insertions == training.insertions
+    assert 0 < made[0].insertions < 80_000  # the root was not counted to its end
+    assert forest.spent.insertions == made[0].insertions
     assert len(forest.feature) >= (1 if splitter == "mab-paper" else 3)
 
 
 @pytest.mark.parametrize("splitter", ["exact", "mab"])
 def test_numpy_asks_the_clock_in_the_middle_of_a_round(clock, splitter):
-    core_numpy = pytest.importorskip("edgeforest.core_numpy")
+    from edgeforest.engines import numpy_nodes
+
     rng = np.random.default_rng(1)
     X = rng.random((600_000, 2), dtype=np.float32)
-    training = core_numpy.Training(
+    training = Training(
         X,
         rng.integers(2, size=len(X)),
+        engine=numpy_nodes.ENGINE,
         budget=Budget(seconds=50),
         n_trees=1,
         max_features=2,
@@ -199,21 +194,19 @@ def test_numpy_asks_the_clock_in_the_middle_of_a_round(clock, splitter):
         pass
     spent = training.forest().spent.insertions
     assert 0 < spent < 2 * 300_000
-    assert spent % core_numpy.PART == 0
+    assert spent % numpy_nodes.PART == 0
 
 
 @on_every_engine
 def test_a_training_that_cannot_sample_refuses_in_a_sentence(clock, engine):
     rows, labels, _ = slow_rows(500, clock)
     with pytest.raises(ValueError, match="the time was up while rows were read; give more seconds"):
-        pick(engine).Training(rows, labels, categorical=[2], budget=Budget(seconds=0.2))
+        Training(rows, labels, engine=pick(engine), categorical=[2], budget=Budget(seconds=0.2))
 
 
 def test_the_trees_share_the_time_that_reading_leaves(clock):
     rows, labels, _ = slow_rows(1000, clock)
-    training = core_pure.Training(
-        rows, labels, categorical=[2], n_trees=4, budget=Budget(seconds=5)
-    )
+    training = Training(rows, labels, categorical=[2], n_trees=4, budget=Budget(seconds=5))
     read = training.budget.tick()
     assert 2.9 < read < 3.1
     limits = []
@@ -317,7 +310,7 @@ def test_a_source_is_read_for_half_of_the_time_at_most(clock, slow_source, secon
 @on_every_engine
 def test_codes_of_a_source_have_their_part_of_the_time(clock, slow_source, monkeypatch, engine):
     slow_source.per_row = 1e-5  # but turning its values into codes takes long
-    maker = core_pure.Training
+    maker = Training
     init = maker.__init__
 
     def slow(self, X, y, **options):

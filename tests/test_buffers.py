@@ -1,4 +1,4 @@
-"""Buffers of sensors: against plain lists, in threads, and in real MicroPython with a locked heap."""
+"""Sensor buffers: against plain lists, in threads, and in real MicroPython with a locked heap."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SMALL = st.integers(0, 100)
     typecode=st.sampled_from("bBhHiIfd"),
     steps=st.lists(st.one_of(st.tuples(SMALL, SMALL), st.sampled_from(["clear", "bad"]))),
 )
-def test_the_ring_is_a_deque(
+def test_the_ring_behaves_like_a_deque(
     capacity: int, typecode: str, steps: list[tuple[int, int] | str]
 ) -> None:
     ring = RingBuffer(capacity, 2, typecode)  # type: ignore[arg-type]
@@ -88,7 +88,7 @@ def test_a_snapshot_is_a_copy_and_columns_of_a_full_buffer_are_not() -> None:
         assert sorted(live[0]) == sorted(buffer.row(i)[0] for i in range(2))
 
 
-def test_missing_values_and_labels_that_are_text() -> None:
+def test_missing_values_and_text_labels_are_kept() -> None:
     ring = RingBuffer(3, 2, labels=[None] * 3)
     ring.push([None, 1.5], "shut")
     ring.push([float("nan"), 2], "open")
@@ -97,7 +97,7 @@ def test_missing_values_and_labels_that_are_text() -> None:
 
 
 @pytest.mark.parametrize("kind", [RingBuffer, Reservoir])
-def test_bytes_are_said_up_front(kind: type[RingBuffer] | type[Reservoir]) -> None:
+def test_bytes_are_known_in_advance(kind: type[RingBuffer] | type[Reservoir]) -> None:
     for code in CODES:
         for label in CODES:
             buffer = kind(7, 3, code, labels=label)  # type: ignore[arg-type]
@@ -155,7 +155,7 @@ def chi_square(counts: list[int]) -> float:
     return sum((count - mean) ** 2 for count in counts) / mean
 
 
-def test_every_row_is_as_likely_to_be_kept() -> None:
+def test_every_row_is_equally_likely_to_be_kept() -> None:
     kept: Counter[int] = Counter()
     for seed in range(1500):
         sample = Reservoir(5, 1, "h", seed)
@@ -187,7 +187,7 @@ def test_a_sample_is_algorithm_r() -> None:
     assert list(sample.columns()[0]) == first
 
 
-def test_a_bad_row_takes_one_kept_row_with_it_at_most() -> None:
+def test_a_bad_row_costs_at_most_one_kept_row() -> None:
     for seed in range(50):
         sample = Reservoir(3, 2, "h", seed)
         for i in range(30):
@@ -200,7 +200,7 @@ def test_a_bad_row_takes_one_kept_row_with_it_at_most() -> None:
 
 
 class _maybe:
-    """An error that may come: a row is looked at only if it is to be kept."""
+    """An error that may occur: a row is only checked if it will be kept."""
 
     def __enter__(self) -> None: ...
 
@@ -208,7 +208,7 @@ class _maybe:
         return kind is None or kind is ValueError
 
 
-def test_counts_stay_where_a_board_needs_no_memory_for_them() -> None:
+def test_counts_stay_small_enough_to_need_no_memory_on_a_board() -> None:
     sample, ring = Reservoir(1, 1), RingBuffer(1, 1)
     sample.push([1], 1)
     ring.push([1], 1)
@@ -415,7 +415,7 @@ run(RingBuffer(5, 3, "h"))
 
 @needs_mpy_cross
 @needs_micropython
-def test_a_board_trains_on_its_buffer_where_it_is(board: Path) -> None:
+def test_a_board_trains_on_its_buffer_without_a_copy(board: Path) -> None:
     script = """
 from edgeforest.budget import Rng
 from edgeforest.buffers import RingBuffer

@@ -1,4 +1,4 @@
-"""Real filesystems that are full, or whose power is cut while a model is written. Only for root."""
+"""Real filesystems that are full, or lose power while a model is written. Only for root."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITHOUT_FLUSHING = 2  # not even the journal
 
 @contextlib.contextmanager
 def mounted(place: Path, *options: str | Path) -> Iterator[Path]:
-    """Mount something, or skip the test with the reason why not; it is always unmounted."""
+    """Mount something, or skip the test with the reason; it is always unmounted."""
     place.mkdir(exist_ok=True)
     command = ["mount", *map(str, options), str(place)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -82,7 +82,7 @@ class PowerCut(BaseException):
 
 
 class Ext4:
-    """An ext4 filesystem in a file, of which the power can be cut."""
+    """An ext4 filesystem in a file, whose power can be cut."""
 
     # An old filesystem or another one: a rename does not flush the content; no commits by time.
     options = ("-o", "loop,noauto_da_alloc,commit=300")
@@ -113,7 +113,7 @@ class Ext4:
 
 
 def let_the_journal_be_written(folder: Path) -> None:
-    """As any other program may."""
+    """As any other program may do it."""
     number = os.open(folder / "other", os.O_CREAT | os.O_WRONLY)
     os.fsync(number)
     os.close(number)
@@ -139,8 +139,8 @@ def test_a_power_cut_after_saving_leaves_the_new_model(tmp_path: Path) -> None:
 
 
 @as_root
-def test_without_flushing_a_power_cut_takes_the_old_file_and_the_new_one(tmp_path: Path) -> None:
-    """The tests beside this one can fail."""
+def test_without_flushing_a_power_cut_destroys_the_old_and_the_new_file(tmp_path: Path) -> None:
+    """It shows that the other tests here can fail."""
     ext4 = Ext4(tmp_path)
     for _ in range(20):  # until nobody else on this machine flushes all disks meanwhile
         with ext4.on() as folder:

@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from runtimes import needs
 
-from edgeforest import Budget, core_pure, engine, load, train, train_steps
-from edgeforest.loading import load
+from edgeforest import Budget, core_pure, engine, loading, nodes, race_paper, train, train_steps
+from edgeforest import forest as forest_file
+from edgeforest.engines import load
+from edgeforest.forest import Forest
 
 EXAMPLES = int(os.environ.get("EDGEFOREST_EXAMPLES", "400"))  # of the grid; raise it at will
 ENGINES = engine.present()
@@ -560,7 +562,7 @@ def test_a_fit_that_is_stopped_has_the_first_trees_of_the_whole_forest(n_jobs, c
                 ready = len(step.grown)
                 forest = step.forest()  # while threads are still at work
         assert ready <= len(forest) <= 12
-        assert load(forest.to_json()).predict(X[:5]) == forest.predict(X[:5])
+        assert loading.load(forest.to_json()).predict(X[:5]) == forest.predict(X[:5])
         nodes = [*whole.roots, len(whole.feature)][ready]
         for part in ("feature", "threshold", "right"):
             assert getattr(forest, part)[:nodes].tolist() == getattr(whole, part)[:nodes].tolist()
@@ -621,9 +623,10 @@ def test_a_model_is_loaded_to_predict_with_the_engine_that_is_asked_for(name, mo
         grown = train(X, targets(signal, criterion), engine=name, criterion=criterion, n_trees=4)
         monkeypatch.setenv("EDGEFOREST_ENGINE", name)
         again = load(grown.to_json())
-        assert type(again) is engine.pick(name).Forest
+        assert type(again.predictor) is (engine.pick(name).predictor or type(None))
+        assert type(again) is Forest
         assert again.to_json() == grown.to_json()
-        assert answers_of(again, X) == answers_of(load(grown.to_json()), X)
+        assert answers_of(again, X) == answers_of(loading.load(grown.to_json()), X)
 
 
 @needs_native
@@ -631,9 +634,10 @@ def test_the_kernel_has_the_constants_of_the_specification():
     from edgeforest.engines import _kernel
 
     constants = _kernel.constants()
-    del constants["KERNEL"]  # the number of its interface, which core_native asks for
+    del constants["KERNEL"]  # the number of its interface, which native_reader asks for
     assert len(constants) > 9
-    assert constants == {name: getattr(core_pure, name) for name in constants}
+    specified = {**vars(race_paper), **vars(nodes), **vars(forest_file), **vars(core_pure)}
+    assert constants == {name: specified[name] for name in constants}
 
 
 # ---- Wrong input ------------------------------------------------------------------------------
@@ -886,7 +890,9 @@ def test_a_forest_of_more_than_65535_nodes_predicts_alike():
     grown = train(X, y, n_trees=34, max_features=2, bootstrap=False)
     assert len(grown.feature) > 65_535
     text = grown.to_json()
-    forests = {name: load(text, engine.pick(name).Forest) for name in ENGINES}
+    forests = {
+        name: engine.with_predictor(loading.load(text), engine.pick(name)) for name in ENGINES
+    }
     same_answers(forests, X[:99])
     assert grown.predict(X[:99]) == forests["pure"].predict(X[:99])
 

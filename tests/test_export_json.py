@@ -1,4 +1,4 @@
-"""The model file: its document, its schema, its signature; read in pieces; whatever is in it."""
+"""The model file: its document, schema and signature; read in pieces; with any content."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ OTHER = b"fedcba9876543210"
 
 
 def models() -> dict[str, Forest]:
-    """Forests of every sort."""
+    """Forests of every kind."""
     rng = random.Random(3)
     wide = [[rng.random(), rng.random()] for _ in range(4200)]
     return {
@@ -90,7 +90,7 @@ def accepts(model: Any) -> bool:
     return bool(jsonschema.Draft202012Validator(SCHEMA).is_valid(model))
 
 
-def test_the_schema_is_a_valid_schema() -> None:
+def test_the_schema_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
@@ -203,8 +203,8 @@ def test_a_wrong_or_missing_signature_is_refused(text: bytes) -> None:
             function(text)
 
 
-def test_whoever_has_no_key_changes_nothing(text: bytes) -> None:
-    """Bits flipped, parts put in, signatures moved: all with checksums that fit."""
+def test_without_the_key_no_change_is_accepted(text: bytes) -> None:
+    """Bits flipped, parts inserted, signatures moved: all with valid checksums."""
     signed = sign(text, KEY).encode()
     other = sign(fit(seed=5).to_json(), KEY).encode()
     body = signed[: signed.index(b',"sha256":"')]
@@ -233,7 +233,7 @@ def test_whoever_has_no_key_changes_nothing(text: bytes) -> None:
         assert len(str(caught.value).splitlines()) == 1
 
 
-def test_damage_is_found_without_a_key(text: bytes) -> None:
+def test_damage_is_detected_without_a_key(text: bytes) -> None:
     signed = sign(text).encode()
     changed = reseal(signed.replace(b'"seed":0', b'"seed":1'))
     load(changed)
@@ -286,7 +286,7 @@ def test_the_reader_gives_the_same_forest(forests: dict[str, Forest], tmp_path: 
             same(with_predictor(read_model(path), kind), with_predictor(expected, kind))
 
 
-def test_white_space_and_other_keys_do_no_harm(text: bytes) -> None:
+def test_white_space_and_unknown_keys_are_ignored(text: bytes) -> None:
     spaced = json.dumps(parts_of(text), indent=1).encode()[len('{\n "format"') :]
     head = b'{"format":"edgeforest","version":2' + spaced[spaced.index(b",", 20) :]
     more = b',"note":{"a":[1,{"b":"}]\\""}],"c":-1.5e3},"x":null'
@@ -298,14 +298,14 @@ def test_white_space_and_other_keys_do_no_harm(text: bytes) -> None:
 
 
 def with_training(text: bytes, state: bytes) -> bytes:
-    """A model as a training that is not over leaves it."""
+    """A model as an unfinished training leaves it."""
     return reseal(text.replace(b',"crc32":"', b',"training":' + state + b',"crc32":"'))
 
 
 @pytest.mark.parametrize(
     "state", [{"next": 3, "signature": {"X": '"}],\\'}}, {}, [[1.5, None]], 0, "}", None]
 )
-def test_the_state_of_a_training_is_read_if_it_is_asked_for(
+def test_the_state_of_a_training_is_read_on_request(
     text: bytes, state: Any, tmp_path: Path
 ) -> None:
     model = with_training(text, json.dumps(state, indent=1).encode())
@@ -318,7 +318,7 @@ def test_the_state_of_a_training_is_read_if_it_is_asked_for(
     assert read_checkpoint(io.BytesIO(text))[1] is None
 
 
-def test_a_board_never_parses_a_state_that_is_not_asked_for(
+def test_a_board_parses_the_state_only_on_request(
     text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "BOARD", True)
@@ -345,7 +345,7 @@ def test_a_broken_state_is_refused(text: bytes, state: bytes) -> None:
 
 
 def outcome(read: Callable[[], Forest]) -> tuple[str, str]:
-    """Whether a model was taken, and its text, or why it was refused."""
+    """Whether a model was accepted, and its text, or why it was refused."""
     try:
         told = "taken", read().to_json()
     except ValueError as error:
@@ -365,7 +365,7 @@ def compare(model: bytes) -> bool:
 
 
 def both(model: bytes) -> bool:
-    """Whether a model is refused; what is taken answers on every engine."""
+    """Whether a model is refused; an accepted one predicts on every engine."""
     refused = refused_or_harmless(model)
     assert compare(model) >= refused
     return refused
@@ -379,7 +379,7 @@ def test_cut_files_are_refused_with_the_same_sentence(text: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["classes", "regression", "signs", "shared"])
-def test_flipped_bits_under_a_seal_that_fits(
+def test_flipped_bits_with_a_valid_checksum(
     forests: dict[str, Forest], name: str, figure: Callable[[str], None]
 ) -> None:
     text = forests[name].to_json().encode()
@@ -403,7 +403,7 @@ def test_parts_of_wrong_types(forests: dict[str, Forest], name: str) -> None:
         assert both(seal({k: v for k, v in model.items() if k != key}))
 
 
-def test_text_put_in_and_taken_out(text: bytes) -> None:
+def test_text_inserted_and_removed(text: bytes) -> None:
     rng = random.Random(2)
     alphabet = b'0123456789-+.eE[]{}",:/=ABCabc\\\x00\xff\xc3\xef\xbb\xbf nulltruefalse'
     refused = 0
@@ -475,7 +475,7 @@ def test_thresholds_and_places_of_other_lengths_are_refused(text: bytes) -> None
 
 
 def test_letters_that_are_not_base64_are_refused_by_the_reader(text: bytes) -> None:
-    """Others pass over them; in pieces, all that follows would be another number."""
+    """Other decoders skip them; in pieces, all later numbers would be different."""
     model = spelled(parts_of(text))
     for key in ARRAYS:
         packed = model[key]
@@ -489,7 +489,7 @@ def test_letters_that_are_not_base64_are_refused_by_the_reader(text: bytes) -> N
 
 
 def test_malformed_models_take_no_more_memory_than_their_size(text: bytes) -> None:
-    """The largest of them, read both ways: never more than some times the file."""
+    """Large ones, read both ways: at most a few times the size of the file."""
     big = b"A" * 400_000
     model = text.replace(b'"votes":"', b'"votes":"' + big)
     cases = [model, reseal(model), text[:400] + big, big, b'{"format":"edgeforest",' + big]
@@ -520,7 +520,7 @@ def note(event: str, arguments: tuple[Any, ...]) -> None:
 
 @pytest.fixture
 def events() -> Iterator[list[str]]:
-    """What Python reports about imports, code, files and processes while a test runs."""
+    """Python's audit events of imports, code, files and processes while a test runs."""
     global EVENTS
     if not hasattr(sys, "edgeforest_hook"):
         sys.addaudithook(note)  # it stays for good, but listens only here
@@ -611,7 +611,7 @@ def board(tmp_path: Path) -> Path:
 def test_the_reader_in_micropython(
     forests: dict[str, Forest], text: bytes, board: Path, figure: Callable[[str], None]
 ) -> None:
-    """Whole models are read as here; malformed ones are refused with a sentence."""
+    """Valid models are read as on CPython; malformed ones give only an error sentence."""
     whole = [f.to_json().encode() for name, f in forests.items() if name != "wide"]
     whole.append(sign(text, KEY).encode())
     rng = random.Random(4)
@@ -648,7 +648,7 @@ def test_the_reader_in_micropython(
 def test_the_peak_of_reading_is_at_most_one_and_a_half_times_the_model(
     name: str, board: Path, figure: Callable[[str], None]
 ) -> None:
-    """The smallest heap in which it can be read, less what was in use before."""
+    """The smallest heap that is enough to read it, minus what was in use before."""
     rng = random.Random(1)
     by = 1e6 if name == "large numbers" else 100
     rows = [[rng.random() * by for _ in range(6)] for _ in range(2000)]

@@ -37,7 +37,7 @@ as_root = pytest.mark.skipif(
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file in a folder of its own."""
+    """A file in its own folder."""
     file = tmp_path / "folder" / "model.json"
     file.parent.mkdir()
     file.write_text(OLD)
@@ -57,7 +57,7 @@ def forest(seed: int = 0, trees: int = 5) -> edgeforest.Forest:
 # ---- What is written, and where
 
 
-def test_a_file_has_what_was_written(path: Path) -> None:
+def test_a_file_contains_what_was_written(path: Path) -> None:
     files.write(path, ["é", b"\0\n", bytearray(b"x"), memoryview(b"y")])
     assert path.read_bytes() == b"\xc3\xa9\0\nxy"
     with files.replacing(str(path)) as stream:
@@ -80,7 +80,9 @@ def test_names_of_any_length(path: Path, name: str) -> None:
     assert names(path.parent) == sorted(["model.json", name])
 
 
-def test_what_cannot_be_written_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_the_file_that_cannot_be_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = path.parent
     for place, kind in (
         (folder, IsADirectoryError),
@@ -211,7 +213,7 @@ def test_links_at_the_names_of_unfinished_files_are_not_followed(
     assert names(path.parent) == sorted(["model.json", *planted])
 
 
-def test_names_that_are_never_free_are_no_endless_loop(
+def test_names_that_are_never_free_do_not_loop_for_ever(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk, "_create", lambda *_: None)
@@ -224,7 +226,7 @@ def test_names_that_are_never_free_are_no_endless_loop(
 
 
 class Watched:
-    """`os`, in which call number `at` of those that reach the system runs into something."""
+    """`os`, in which one system call, number `at`, fails or is interrupted."""
 
     def __init__(self, at: int, happen: Callable[[], None], after: bool = False) -> None:
         self.at, self.happen, self.after = at, happen, after
@@ -385,7 +387,7 @@ def test_every_read_is_a_whole_model_while_several_programs_write_it(
     figure(f"{reads} reads of 180 saves, {len(met)} models met")
 
 
-def test_a_save_of_an_online_forest_is_not_overtaken_and_stops_no_learning(
+def test_saves_of_an_online_forest_keep_their_order_and_do_not_stop_learning(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = OnlineForest(2)
@@ -462,7 +464,7 @@ with files.replacing(sys.argv[1]) as stream:
 
 
 @on_posix
-def test_what_a_killed_program_left_is_removed_by_the_next_write(path: Path) -> None:
+def test_the_next_write_removes_what_a_killed_program_left(path: Path) -> None:
     for _ in range(2):
         running = subprocess.Popen(
             [sys.executable, "-c", KILLED, str(path)],
@@ -488,7 +490,7 @@ def test_what_a_killed_program_left_is_removed_by_the_next_write(path: Path) -> 
 
 
 @on_posix
-def test_files_of_others_are_not_taken_for_strays(path: Path) -> None:
+def test_files_of_other_programs_are_not_removed(path: Path) -> None:
     foreign = [".model.json.part", ".model.json.notes.part", ".model.json.0123456789AB.part"]
     foreign += [".model.json.0123456789ab.part.bak", "model.json.part"]
     for name in foreign:
@@ -501,7 +503,7 @@ def test_files_of_others_are_not_taken_for_strays(path: Path) -> None:
     assert names(path.parent) == before
 
 
-def test_where_files_cannot_be_locked_their_age_decides(
+def test_without_locks_the_age_of_a_file_decides(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk, "_lock", lambda _: None)
@@ -517,7 +519,7 @@ def test_where_files_cannot_be_locked_their_age_decides(
 
 
 @on_posix
-def test_a_new_file_that_was_taken_for_a_stray_is_made_again(
+def test_a_new_file_that_another_program_removed_is_made_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another program looks for strays just between making the file and locking it."""
@@ -572,7 +574,7 @@ with open("model.json") as stream:
 
 @needs_mpy_cross
 @needs_micropython
-def test_a_board_writes_with_it_too(tmp_path: Path, figure: Callable[[str], None]) -> None:
+def test_a_board_writes_files_the_same_way(tmp_path: Path, figure: Callable[[str], None]) -> None:
     size = (install(tmp_path) / "edgeforest" / "files.mpy").stat().st_size
     figure(f"files.mpy {size} bytes")
     assert output(run_micropython(BOARD, tmp_path, "128k")) == (
@@ -580,7 +582,7 @@ def test_a_board_writes_with_it_too(tmp_path: Path, figure: Callable[[str], None
     )
 
 
-# ---- Nobody else writes
+# ---- No other module writes files
 
 # What may open a file for writing, by file and function, and why.
 OTHERS = {
@@ -594,7 +596,7 @@ WRITES = {
 
 
 def writes(call: ast.Call) -> bool:
-    """Whether a call opens a file to write to it, or gives a file a name."""
+    """Whether a call opens a file for writing, or renames one."""
     name = ast.unparse(call.func)
     last = name.rpartition(".")[2]
     if name in ("files.rename", "files.write", "files.replacing"):
@@ -614,14 +616,14 @@ def writes(call: ast.Call) -> bool:
 
 
 def writers(node: ast.AST, function: str = "") -> Iterator[str]:
-    """The functions below a node that write files; of the module itself, nothing."""
+    """The functions below a node that write files; an empty name for the module itself."""
     for part in ast.iter_child_nodes(node):
         if isinstance(part, ast.Call) and writes(part):
             yield function
         yield from writers(part, part.name if isinstance(part, ast.FunctionDef) else function)
 
 
-def test_nobody_else_opens_files_for_writing_or_renames_them() -> None:
+def test_no_other_module_opens_files_for_writing_or_renames_them() -> None:
     found = {
         (source.name, function)
         for folder in ("edgeforest", "export")

@@ -24,7 +24,6 @@ from mutants import sealed
 from edgeforest import engine, load, train, train_steps
 from edgeforest.engines import with_predictor
 from edgeforest.forest import EQUAL, LEAF, MISSING_LEFT, VERSION
-from edgeforest.loading import load
 from edgeforest.reader import read_model
 
 on_every_engine = pytest.mark.usefixtures("engine")
@@ -454,7 +453,7 @@ def test_random_bytes_are_said_to_be_no_model():
 def test_another_version_is_named(small, version):
     text = small.replace(b'"version":%d,' % VERSION, f'"version":{version},'.encode(), 1)
     for source in (text, reseal(text)):
-        with pytest.raises(ValueError, match=r"format.*not known.*newer") as caught:
+        with pytest.raises(ValueError, match=r"format.*not supported.*newer") as caught:
             load(source)
         assert str(version)[:8] in str(caught.value)
 
@@ -532,7 +531,7 @@ def refused_or_harmless(source):
 def test_every_cut_is_refused(small):
     for n in range(1, len(small)):
         with pytest.raises(
-            ValueError, match=r"not an EdgeForest model|not known|cut short|checksum"
+            ValueError, match=r"not an EdgeForest model|not supported|cut short|checksum"
         ):
             load(small[:n])
 
@@ -548,7 +547,7 @@ def test_every_cut_of_a_larger_file_is_refused(tmp_path):
         *range(len(text) - 100, len(text) - 1),
     ]:
         with pytest.raises(
-            ValueError, match=r"not an EdgeForest model|not known|cut short|checksum"
+            ValueError, match=r"not an EdgeForest model|not supported|cut short|checksum"
         ):
             load(io.BytesIO(text[:n]))
     load(io.BytesIO(text[:-1]))  # only the line end is missing

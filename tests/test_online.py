@@ -103,7 +103,7 @@ def test_engines_agree_on_any_options(data):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_in_one_go_or_row_by_row_is_the_same(engine):
+def test_a_batch_gives_the_same_as_row_by_row(engine):
     rows, labels = stream(300)
     whole, guesses = learned(engine, rows, labels, classes=[0, 1, 2])
     single = OnlineForest(5, categorical=[4], engine=engine, n_trees=4, classes=[0, 1, 2])
@@ -114,7 +114,7 @@ def test_in_one_go_or_row_by_row_is_the_same(engine):
     assert single.error == whole.error
 
 
-def test_what_was_predicted_is_what_the_model_predicts():
+def test_updates_return_what_the_model_predicts():
     rows, labels = stream(900)
     learner, _ = learned(None, rows[:600], labels[:600])
     for row, label in zip(rows[600:], labels[600:], strict=True):
@@ -125,7 +125,7 @@ def test_what_was_predicted_is_what_the_model_predicts():
         assert learner.update(row, label) == said
 
 
-def test_numbers_are_predicted_as_the_model_predicts_them():
+def test_updates_return_the_numbers_that_the_model_predicts():
     rows, labels = stream(500)
     targets = [row[0] * 3 - label for row, label in zip(rows, labels, strict=True)]
     learner, _ = learned(None, rows[:400], targets[:400], criterion="mse")
@@ -165,7 +165,7 @@ def test_it_beats_the_majority_by_far_with_any_kind():
         assert learner.recent_accuracy > most + 0.25, kind
 
 
-def test_memory_is_kept_and_races_sleep():
+def test_the_budget_in_bytes_holds_and_races_sleep():
     rows, labels = stream(3000, classes=9)
     results = {}
     for limit in (60_000, 200_000, 1_000_000):
@@ -180,7 +180,7 @@ def test_memory_is_kept_and_races_sleep():
 
 @pytest.mark.skipif("native" not in ENGINES, reason="needs the native engine")
 def test_the_process_does_not_grow():
-    """In a process of its own: what it takes at most after 20,000 rows and after 200,000."""
+    """In its own process: the peak memory after 20,000 rows and after 200,000."""
     script = """
 import resource, sys
 from edgeforest import Budget, OnlineForest, Rng
@@ -197,7 +197,7 @@ for part in range(50):
     assert late - early < 1500  # kB
 
 
-def test_classes_may_turn_up_on_the_way():
+def test_new_classes_may_appear_at_any_time():
     rows, labels = stream(1200, classes=3)
     names = ["low", "middle", "high"]
     learner = OnlineForest(5, categorical=[4], n_trees=6)
@@ -213,7 +213,7 @@ def test_classes_may_turn_up_on_the_way():
     assert len(learner.predict_proba(rows[0])) == 3
 
 
-def test_targets_may_leave_the_range_that_was_seen():
+def test_targets_may_leave_the_known_range():
     learner = OnlineForest(1, criterion="mse", n_trees=8)
     for scale in (1.0, 100.0, -1000.0):
         rows = [[i % 40] for i in range(1500)]
@@ -223,7 +223,7 @@ def test_targets_may_leave_the_range_that_was_seen():
     assert learner.recent_error < 4000
 
 
-def test_a_trained_forest_learns_on():
+def test_a_trained_forest_continues_to_learn():
     rows, labels = stream(3000, drift=True)
     options = {"names": list("abcde"), "categorical": [4], "n_trees": 7}
     forest = train(rows[:1500], labels[:1500], **options)
@@ -238,7 +238,7 @@ def test_a_trained_forest_learns_on():
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_saved_and_loaded_it_goes_on(engine, criterion, tmp_path):
+def test_a_saved_learner_continues_after_loading(engine, criterion, tmp_path):
     rows, labels = stream(1500)
     if criterion == "mse":
         labels = [row[0] + label for row, label in zip(rows, labels, strict=True)]
@@ -344,7 +344,7 @@ def test_errors_are_one_sentence(call, sentence):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_is_wrong_in_a_batch_changes_nothing(engine):
+def test_a_batch_with_a_bad_row_changes_nothing(engine):
     rows, labels = stream(200)
     learner, _ = learned(engine, rows, labels)
     before = learner.forest().to_json(), learner.rows, list(learner.classes), learner.error
@@ -416,7 +416,7 @@ def test_the_kernel_has_the_same_constants():
     assert float(defined["TOLERANCE"]) == core_pure.TOLERANCE
 
 
-def test_importances_find_what_matters():
+def test_importances_find_the_features_that_matter():
     rows, labels = stream(2500)
     learner, _ = learned(None, rows, labels, n_trees=15)
     shares = learner.forest().feature_importances
@@ -457,11 +457,11 @@ def test_a_board_learns_what_cpython_learns(criterion, tmp_path):
     assert learner.recent_error < 0.45
 
 
-# ---- Files that somebody has altered
+# ---- Altered files
 
 
 def altered(text, **changes):
-    """A saved learner with other values of some keys of its training, and a checksum that fits."""
+    """A saved learner with changed values in its state, and a valid checksum."""
     model = json.loads(text)
     for key, value in changes.items():
         (model["training"] if key in model["training"] else model["training"]["online"])[key] = (
@@ -473,7 +473,7 @@ def altered(text, **changes):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("criterion", ["gini", "mse"])
 def test_a_hostile_state_is_refused(engine, criterion, tmp_path):
-    """Each of these once led the native engine beside its memory, or astray."""
+    """Each of these once made the native engine read outside its memory, or go wrong."""
     path = tmp_path / "learner.json"
     rows, labels = stream(120)
     learner, _ = learned(engine, rows, labels, window=40, criterion=criterion)
@@ -539,8 +539,8 @@ def test_latest_rows_that_do_not_fit_are_refused(engine):
         OnlineForest.from_forest(forest, (values, places), engine=engine)
 
 
-def test_a_merged_regression_with_loud_trees_learns_on():
-    """Merging with weights lifts votes far above the scale."""
+def test_a_merged_regression_with_large_votes_continues_to_learn():
+    """Merging with weights raises votes far above the scale."""
     rows = [[float(i % 9)] for i in range(90)]
     parts = [
         train(rows, [r[0] + k for r in rows], criterion="mse", n_trees=40, seed=k) for k in (0, 3)
@@ -556,8 +556,8 @@ def test_a_merged_regression_with_loud_trees_learns_on():
     assert answers[0] == answers[-1]
 
 
-def test_targets_that_float32_cannot_tell_apart_are_learned():
-    """Of seconds since 1970, float32 tells minutes apart."""
+def test_targets_that_are_equal_in_float32_are_learned():
+    """In seconds since 1970, float32 distinguishes only minutes."""
     learner = OnlineForest(1, criterion="mse", n_trees=3)
     start = 1_700_000_030.0
     learner.update_batch([[i % 5] for i in range(100)], [start + i % 5 for i in range(100)])

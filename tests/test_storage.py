@@ -1,4 +1,4 @@
-"""Files of a board: rows out of .npy, and trees that outlive power cuts on real filesystems."""
+"""Files on a board: rows from .npy, and trees that survive power cuts on real filesystems."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def host(tmp_path: Path) -> Path:
     return folder
 
 
-# ---- Rows out of .npy
+# ---- Rows from .npy
 
 KINDS = ("bool", "u1", "i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f4", "<f8")
 
@@ -171,7 +171,7 @@ def test_files_that_cannot_be_read_are_refused(content: bytes, said: str, tmp_pa
     assert "\n" not in str(caught.value)
 
 
-def test_garbage_in_a_header_is_a_table_or_a_sentence(tmp_path: Path) -> None:
+def test_garbage_in_a_header_gives_a_table_or_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "table.npy"
     rng = random.Random(1)
     refused = 0
@@ -187,7 +187,7 @@ def test_garbage_in_a_header_is_a_table_or_a_sentence(tmp_path: Path) -> None:
     assert 100 < refused < 400
 
 
-def test_what_is_not_in_the_table_is_refused(tmp_path: Path) -> None:
+def test_rows_and_columns_that_do_not_exist_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "table.npy"
     path.write_bytes(TABLE)
     file = Npy(path)
@@ -206,7 +206,7 @@ def test_what_is_not_in_the_table_is_refused(tmp_path: Path) -> None:
         Npy(tmp_path / "none.npy")
 
 
-# ---- Training goes on
+# ---- Training is resumed
 
 
 def made(n: int = 900, features: int = 5) -> tuple[list[Any], list[str]]:
@@ -234,7 +234,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @on_every_engine
 @pytest.mark.parametrize("way", WAYS)
-def test_going_on_from_any_tree_gives_the_forest_of_train(way: str, tmp_path: Path) -> None:
+def test_resuming_from_any_tree_gives_the_forest_of_train(way: str, tmp_path: Path) -> None:
     options = {"by_column": True, "seed": 4, "max_depth": 5, **WAYS[way]}
     y = NUMBERS if way == "regression" else Y
     whole = edgeforest.train(X, y, **options)
@@ -282,7 +282,7 @@ def test_a_stop_within_a_tree_gives_a_forest_and_keeps_the_file(tmp_path: Path) 
     next(iter(training))
     assert 2 <= len(training.forest()) <= 4
     assert len(edgeforest.load(path)) >= 2
-    # One that goes on and stops at once has what is in the file.
+    # One that resumes and stops at once has the trees of the file.
     path.unlink()
     for step in Resumable(X, Y, path, **options):
         if len(step.grown) == 2:
@@ -310,15 +310,15 @@ def test_time_that_was_spent_before_a_power_cut_counts(tmp_path: Path) -> None:
     assert edgeforest.load(path).to_json() == training.forest().to_json()
 
 
-def begun(path: Path, **options: Any) -> None:
+def started(path: Path, **options: Any) -> None:
     for step in Resumable(X, Y, path, **{"by_column": True, "n_trees": 4, **options}):
         if len(step.grown) == 2:
             return
 
 
-def test_another_training_does_not_go_on_from_it(tmp_path: Path) -> None:
+def test_a_training_with_other_options_is_not_resumed(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
-    begun(path)
+    started(path)
     nearly = [column.copy() for column in X]
     nearly[3][700] += 1
     flipped = ["yes" if label == "no" and i == 800 else label for i, label in enumerate(Y)]
@@ -340,7 +340,7 @@ def test_another_training_does_not_go_on_from_it(tmp_path: Path) -> None:
             storage.train(data, labels, path, resume=True, **options)
         assert str(caught.value).endswith("; use another path")
         assert path.read_bytes() == before
-    begun(path, max_depth=3)
+    started(path, max_depth=3)
     with pytest.raises(ValueError, match="max_depth: '3', now None"):
         storage.train(X, Y, path, resume=True, by_column=True, n_trees=4)
     storage.train(X, Y, path, by_column=True, n_trees=4)  # and one that is over
@@ -350,10 +350,10 @@ def test_another_training_does_not_go_on_from_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("over", [False, True])
-def test_other_rows_are_trained_on_anew(
+def test_with_other_rows_training_starts_again(
     over: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those that it was begun with are gone; a board that is started again must not be stuck."""
+    """The earlier rows are gone; a board that restarts must not be stuck."""
     path = tmp_path / "model.json"
     nearly = [column.copy() for column in X]
     nearly[3][700] += 1
@@ -369,7 +369,7 @@ def test_other_rows_are_trained_on_anew(
         if over:
             storage.train(X, Y, path, **options)
         else:
-            begun(path)
+            started(path)
         training = Resumable(data, labels, path, resume=True, **options)
         assert training.note == f"{path} was trained on other rows: training anew on these"
         forest = storage.train(data, labels, path, resume=True, **options)
@@ -400,7 +400,7 @@ def test_a_checkpoint_of_a_source_is_another_training(tmp_path: Path) -> None:
 
 def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
-    begun(path)
+    started(path)
     good = path.read_bytes()
     for content, said in (
         (good[:-40], "cut short"),
@@ -420,7 +420,7 @@ def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
 
 
 def read_both_ways(path: Path) -> tuple[Any, Any]:
-    """Read a checkpoint in pieces; see that all of its text at once says the same."""
+    """Read a checkpoint in pieces; check that reading it at once gives the same."""
     forest, state = storage.read(path)
     assert forest
     assert forest.to_json() == load(path).to_json()
@@ -429,7 +429,7 @@ def read_both_ways(path: Path) -> tuple[Any, Any]:
 
 
 def altered(content: bytes, **changes: Any) -> bytes:
-    """A model with other values of some keys, of its state too, and a checksum that fits."""
+    """A model with changed values, in its state too, and a valid checksum."""
     model = json.loads(content)
     for key, value in changes.items():
         (model if key in model else model["training"])[key] = value
@@ -439,10 +439,10 @@ def altered(content: bytes, **changes: Any) -> bytes:
 
 @on_every_engine
 def test_a_hostile_checkpoint_is_refused(tmp_path: Path) -> None:
-    """A checksum that fits proves nothing: what is noted must be what a training can have noted."""
+    """A valid checksum proves nothing: the state must be one that a training can have."""
     path = tmp_path / "model.json"
     options: dict[str, Any] = {"by_column": True, "n_trees": 4, "budget": 60_000}
-    begun(path, budget=60_000)
+    started(path, budget=60_000)
     good = path.read_bytes()
     state = json.loads(good)["training"]
     changes: list[dict[str, Any]] = [
@@ -520,7 +520,7 @@ def test_a_checkpoint_of_many_nodes_is_read(tmp_path: Path) -> None:
         assert max(found.right) > 65535
 
 
-# ---- A filesystem that does not rename over a file
+# ---- A filesystem that cannot rename over a file
 
 
 class PowerCut(BaseException):
@@ -528,7 +528,7 @@ class PowerCut(BaseException):
 
 
 class Fat:
-    """What is asked of a board's `os`, on a filesystem that does not rename over a file."""
+    """A board's `os`, on a filesystem that cannot rename over a file."""
 
     def __init__(self, cut: int) -> None:
         self.cut = cut  # calls until the power fails; no call after that does anything
@@ -584,9 +584,9 @@ def test_every_cut_on_a_filesystem_like_fat(
     assert (True, True, True) in met
 
 
-def test_a_first_model_that_was_cut_short_is_none(tmp_path: Path) -> None:
+def test_a_first_model_that_was_cut_short_does_not_count(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
-    begun(path)
+    started(path)
     part = tmp_path / "model.json.part"
     part.write_bytes(path.read_bytes()[:-50])
     path.unlink()
@@ -600,7 +600,7 @@ def test_a_disk_that_is_full_leaves_the_old_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "model.json"
-    begun(path)
+    started(path)
     before = path.read_bytes()
 
     def full(number: int) -> None:
@@ -635,7 +635,7 @@ else:
 """
 
 
-def kill_and_go_on(
+def kill_and_resume(
     command: list[str],
     folder: Path,
     figure: Callable[[str], None],
@@ -648,7 +648,9 @@ def kill_and_go_on(
     patience = 0.0  # in seconds: at first none, so that one kill is certain; then ever more
     path = folder / "model.json"
     while True:
-        process = subprocess.Popen([*command, "go on"], cwd=folder, stdout=subprocess.PIPE, env=env)
+        process = subprocess.Popen(
+            [*command, "resume"], cwd=folder, stdout=subprocess.PIPE, env=env
+        )
         assert process.stdout
         process.stdout.readline()
         try:
@@ -670,18 +672,18 @@ def kill_and_go_on(
     assert edgeforest.load(path).to_json() == expected
 
 
-def test_a_killed_training_goes_on(host: Path, figure: Callable[[str], None]) -> None:
+def test_a_killed_training_is_resumed(host: Path, figure: Callable[[str], None]) -> None:
     (host / "script.py").write_text(KILLED, encoding="utf-8")
-    kill_and_go_on([sys.executable, "script.py"], host, figure)
+    kill_and_resume([sys.executable, "script.py"], host, figure)
 
 
 @needs_mpy_cross
 @needs_micropython
-def test_a_killed_training_goes_on_in_micropython(
+def test_a_killed_training_is_resumed_in_micropython(
     board: Path, host: Path, figure: Callable[[str], None]
 ) -> None:
     (board / "script.py").write_text(KILLED, encoding="utf-8")
-    kill_and_go_on(micropython("128k"), board, figure, BOARD_ENVIRONMENT)
+    kill_and_resume(micropython("128k"), board, figure, BOARD_ENVIRONMENT)
     output(run_cpython(KILLED, host))
     expected = edgeforest.load(host / "expected.json").to_json()
     assert edgeforest.load(board / "model.json").to_json() == expected
@@ -795,14 +797,14 @@ def test_a_cut_at_every_block_of_a_real_filesystem(
         lived, named, part, grown, same = line.split()
         assert same == "True", line
         trees.append(int(grown))
-        # What stands under its name is read; else what is whole; else there was no tree yet.
+        # The named file is read; else a complete part; else there was no tree yet.
         assert int(grown) > 0 if named == "True" else part == "True" or grown == "0"
         assert lived == "0" or grown == "3"
     assert trees == sorted(trees)  # a later cut never has fewer
     assert set(trees) >= {0, 1, 2}
     between = [line for line in lines if line.split()[1:3] == ["False", "True"]]
     picked = sum(line.split()[3] != "0" for line in between)
-    figure(f"{len(lines)} cuts; after {picked} of them the model had to be given its name")
+    figure(f"{len(lines)} cuts; after {picked} of them the model had to be renamed")
     assert picked > (1 if filesystem == "VfsFat" else -1)  # FAT removes first
 
 
@@ -836,7 +838,7 @@ def test_a_board_trains_from_npy_as_cpython_does(board: Path, host: Path, kind: 
 
 @needs_mpy_cross
 @needs_board_heap
-def test_the_heap_in_the_readme_is_enough_to_train_and_to_go_on(board: Path) -> None:
+def test_the_heap_in_the_readme_is_enough_to_train_and_to_resume(board: Path) -> None:
     heap = promised(r"(\d+) kB of heap, and resuming no more")
     write_log(board, 1)
     model = output(run_micropython(LOG, board, f"{heap}k", ["bytes", "9", *SEEDS]))

@@ -1,4 +1,4 @@
-"""Data whose length is not what it yields, or that change while they are read: a sentence, no crash.
+"""Data with a wrong length, or that change while they are read: a clear error, no crash.
 
 Every engine reads them alike. test_kernel_c.py runs this file again under the sanitizers.
 """
@@ -19,7 +19,7 @@ LABELS = [int(row[0] > 2) + int(row[1] > 3) for row in VALUES]
 
 
 class Liar:
-    """Something with a length of its own."""
+    """A sequence whose length is not the number of its values."""
 
     def __init__(self, values, length):
         self.values = values
@@ -33,7 +33,7 @@ class Liar:
 
 
 class Columns(Liar):
-    """A table as Arrow has it: as many rows as its length says, but its items are columns."""
+    """A table like those of Arrow: its length is the number of rows, its items are columns."""
 
     def __init__(self, rows):
         columns = list(map(list, zip(*rows, strict=True)))
@@ -41,7 +41,7 @@ class Columns(Liar):
 
 
 class Once(Liar):
-    """Indexed it is one thing, gone through another."""
+    """Indexing and iterating give different values."""
 
     def __iter__(self):
         return iter(self.values[:5])
@@ -99,7 +99,7 @@ LIES = {
 
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("lie", LIES)
-def test_a_length_that_is_not_true_gets_a_sentence(lie, name):
+def test_a_wrong_length_gives_a_clear_error(lie, name):
     X, y, options = LIES[lie]
     with pytest.raises(ValueError, match=SENTENCE):
         train(X, y, engine=name, n_trees=2, **options)
@@ -133,7 +133,7 @@ def test_a_row_to_predict_or_learn_is_counted(row, name):
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_rows_to_predict_are_those_that_come(name):
+def test_the_rows_that_are_yielded_are_predicted(name):
     forest = train(VALUES, LABELS, engine=name, n_trees=2)
     assert forest.predict(Liar(VALUES, 3)) == forest.predict(VALUES)
     assert forest.predict(Liar(VALUES[:9], ROWS)) == forest.predict(VALUES[:9])
@@ -159,14 +159,14 @@ def shrinking(X, place):
 
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("place", ["rows", "values"])
-def test_a_table_that_shrinks_while_it_is_read_gets_a_sentence(place, name):
+def test_a_table_that_shrinks_while_it_is_read_gives_a_clear_error(place, name):
     with pytest.raises(ValueError, match=SENTENCE):
         train(shrinking(VALUES, place), LABELS, engine=name, n_trees=2)
 
 
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("by_column", [False, True])
-def test_an_array_that_is_shortened_before_it_is_read_gets_a_sentence(by_column, name):
+def test_an_array_that_is_shortened_before_it_is_read_gives_a_clear_error(by_column, name):
     flat = array("f", FLAT)
     targets = [Hook(lambda: flat.__delitem__(slice(100, None))), *LABELS[1:]]
     options = {"by_column": True} if by_column else {"n_features": 3}
@@ -229,8 +229,8 @@ MANY = 30_000
 
 
 @pytest.mark.parametrize("name", [name for name in ENGINES if name != "pure"])
-def test_labels_that_another_thread_alters_give_a_forest_or_a_sentence(name):
-    """Whether they meet is chance; what may happen then is not."""
+def test_labels_that_another_thread_changes_give_a_forest_or_a_clear_error(name):
+    """Whether they collide is chance; the outcome is a forest or an error in any case."""
     np = pytest.importorskip("numpy")
     X = np.arange(MANY, dtype=np.float32)[:, None] % 97
     y = (np.arange(MANY) % 3).astype(np.int64)
@@ -253,7 +253,7 @@ def test_labels_that_another_thread_alters_give_a_forest_or_a_sentence(name):
 
 @pytest.mark.parametrize("name", [name for name in ENGINES if name != "pure"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
-def test_rows_that_another_thread_alters_give_a_forest(name, dtype):
+def test_rows_that_another_thread_changes_give_a_forest(name, dtype):
     np = pytest.importorskip("numpy")
     X = (np.arange(MANY * 4).reshape(MANY, 4) % 251).astype(dtype)
     y = np.arange(MANY) % 3
@@ -288,7 +288,7 @@ def test_a_table_in_one_memoryview_is_a_table(code, name):
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_a_memoryview_with_categories_or_of_another_shape(name):
+def test_a_memoryview_with_categories_or_another_shape(name):
     rows = [[i % 3, i % 5] for i in range(60)]
     labels = [row[0] == 1 for row in rows]
     table = memoryview(bytes(v for row in rows for v in row)).cast("B", (60, 2))

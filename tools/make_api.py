@@ -58,6 +58,7 @@ METHODS = {
     "Rng": ["next", "below", "unit", "shuffle"],
 }
 LEFT_OUT = {"value", "prepare", "add_tree", "text", "index", "count"}
+GIVEN = {"Training": {"engine", "n_jobs"}}  # parameters that `train_steps` gives
 
 
 def text_of(item: object) -> str:
@@ -74,7 +75,7 @@ def text_of(item: object) -> str:
 def signature(name: str, item: object, skip: bool = False) -> str:
     """`name(parameters)` without types, which the page would drown in."""
     given = list(inspect.signature(item).parameters.values())[1 if skip else 0 :]
-    plain = [p.replace(annotation=p.empty) for p in given]
+    plain = [p.replace(annotation=p.empty) for p in given if p.name not in GIVEN.get(name, ())]
     return f"{name}{inspect.Signature(plain)}"
 
 

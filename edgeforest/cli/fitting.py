@@ -82,10 +82,10 @@ def begin(request: Request, status: StatusLine) -> Ready:
     rows that the schema comes from, and in `train_steps` or `Streaming`, which rounds the share of
     each tree in the budget and its importances so that a checkpoint can go on anywhere.
     """
-    from edgeforest.sources.whole import Whole, train_steps
     from edgeforest.sources.checkpoints import Begun, begun
     from edgeforest.sources.training import Streaming
     from edgeforest.sources.views import Rest
+    from edgeforest.sources.whole import Whole, train_steps
 
     status.show(f"reading {request.source.name} ...")
     before, schema, training = Begun(request.source), None, None
@@ -117,7 +117,8 @@ def begin(request: Request, status: StatusLine) -> Ready:
             )
             schema, asked, guess = training.schema, training.base + training.n_trees, None
     except OSError as error:
-        raise Problem(f"cannot read {request.checkpoint}: {reason(error)}") from None
+        what = request.checkpoint or request.source.name
+        raise Problem(f"cannot read {what}: {reason(error)}") from None
     except (ValueError, TypeError, engines.Absent) as error:
         raise Problem(str(error)) from None
     status.clear()

@@ -28,6 +28,7 @@ from edgeforest.checks import between
 from edgeforest.core_pure import Engine, Training
 from edgeforest.forest import Forest, Spent
 from edgeforest.host import frames, names
+from edgeforest.host.cores import usable_cores
 from edgeforest.host.frames import is_frame
 
 if TYPE_CHECKING:
@@ -323,9 +324,7 @@ def _jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
     if n_jobs == -1:
-        if hasattr(os, "sched_getaffinity"):  # the cores that this process may use
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+        return usable_cores()
     return int(between("n_jobs", n_jobs, 1, 1024, " (-1 stands for every core)"))
 
 

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 
 from edgeforest.budget import deadline, share
-from edgeforest.core_pure import Engine, Training, one_by_one
+from edgeforest.core_pure import Engine, Training, cut_back, one_by_one, sizes
 from edgeforest.engines import _kernel
 from edgeforest.engines.native_grove import NativeGrove
 from edgeforest.engines.native_predictor import NativePredictor
@@ -33,11 +33,11 @@ class NativeGrower:
         self.task = task
         self.workspace = 0  # bytes that the kernel works in
         self._kernel_task: Any = None
-        self._free: list[Any] = []  # rooms to grow trees in
-        self._room: Any = None  # of the tree in hand
+        self._free: list[_kernel.Room] = []  # rooms to grow trees in
+        self._room: _kernel.Room | None = None  # of the tree in hand
         self._begun = False  # whether there is a tree in hand
         self._stop = bytearray(1)
-        self._kept: tuple[int, int, int] | None = None  # trees, nodes, votes that are whole
+        self._whole = 0, 0, 0  # `sizes` of the forest's complete trees
 
     # ---- Memory
 
@@ -91,7 +91,7 @@ class NativeGrower:
 
     # ---- Growing
 
-    def _begin(self, place: int, insertions: int | None) -> Any:
+    def _begin(self, place: int, insertions: int | None) -> _kernel.Room:
         """A room with the tree of that place in the forest begun in it."""
         if self._kernel_task is None:
             self._make_task()
@@ -138,10 +138,9 @@ class NativeGrower:
             (task.min_impurity_decrease, task.z, task.tolerance, confidence),
         )
 
-    def _advance(self, room: Any, seconds: float) -> bool:
+    def _advance(self, room: _kernel.Room, seconds: float) -> bool:
         try:
-            more: bool = _kernel.grow(room, STEP, seconds, self._stop)
-            return more
+            return _kernel.grow(room, STEP, seconds, self._stop)
         except OverflowError:  # an infinite number, found when its row was drawn
             refuse(self.task)
             raise
@@ -164,6 +163,7 @@ class NativeGrower:
     def grow(self, place: int) -> Iterator[Training]:
         """Grow the tree of that place; yields between steps."""
         budget = self.task.budget
+        self._whole = sizes(self.task.grown)
         self._begun = True
         room = self._room = self._begin(place, budget.left())
         before = budget.spent.insertions, budget.spent.rows_read, budget.spent.rounds
@@ -183,7 +183,7 @@ class NativeGrower:
         if budget.insertions is not None:
             shares = [share(budget.insertions, i, planned) for i in range(planned)]
 
-        def grow(place: int, index: int) -> Any:
+        def grow(place: int, index: int) -> _kernel.Room:
             room = self._begin(place, shares[index])
             until = None
             if budget.seconds is not None:
@@ -227,8 +227,7 @@ class NativeGrower:
         If no tree was begun yet, the forest gets one of a single leaf.
         """
         task, forest = self.task, self.task.grown
-        self._drop_part()
-        if not self._begun and len(forest):
+        if not self._begun and cut_back(forest, self._whole):
             return
         spent = task.budget.spent
         before = spent.insertions, spent.rows_read, spent.rounds
@@ -238,7 +237,6 @@ class NativeGrower:
         importance = array("d", task.importance)
         here = len(forest.feature)
         width = 1 if task.data.regression else task.data.width
-        self._kept = len(forest.roots), here, len(forest.votes)
         feature, threshold, right, votes = _kernel.close(
             room, importance, here, len(forest.votes) // width
         )
@@ -253,27 +251,16 @@ class NativeGrower:
             _add_up(spent, room, before)
         self._free.append(room)
         task.importance = importance.tolist()
-        self._kept = None
-
-    def _drop_part(self) -> None:
-        """Take back a tree that Ctrl-C met while it was added to the forest."""
-        if self._kept is None:
-            return
-        trees, nodes, votes = self._kept
-        grown = self.task.grown
-        for values in (grown.feature, grown.threshold, grown.right):
-            del values[nodes:]
-        del grown.roots[trees:], grown.votes[votes:]
-        self._kept = None
+        self._whole = sizes(forest)
 
     def free(self) -> None:
         """Let go of what is needed to grow, the tree in hand included."""
-        self._kernel_task = self._room = self._kept = None
+        self._kernel_task = self._room = None
         self._begun = False
         self._free = []
 
 
-def _add_up(spent: Spent, room: Any, before: tuple[int, int, int]) -> None:
+def _add_up(spent: Spent, room: _kernel.Room, before: tuple[int, int, int]) -> None:
     """Add what the tree in a room has cost to what was spent before it."""
     cost = _kernel.spent(room)
     spent.insertions, spent.rows_read, spent.rounds = map(sum, zip(before, cost, strict=True))

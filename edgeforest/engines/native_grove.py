@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 from edgeforest.engines import _kernel
@@ -36,8 +37,18 @@ class NativeGrove:
         parts = zip("HfHHId", _kernel.sapling(self._grove, t), strict=True)
         return [array(code, part) for code, part in parts]
 
-    def plant(self, t: int, *parts: Any) -> None:
-        *nodes, gains = parts
+    def plant(
+        self,
+        t: int,
+        feature: array[int],
+        threshold: array[float],
+        left: array[int],
+        right: array[int],
+        votes: array[int],
+        gains: Sequence[float],
+    ) -> None:
+        """Replace a tree by these nodes; children come after their parent."""
+        nodes = feature, threshold, left, right, votes
         _kernel.plant(self._grove, t, *nodes, array("d", gains))
 
     def renew(self, t: int) -> None:

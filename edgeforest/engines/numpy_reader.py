@@ -204,13 +204,13 @@ class NumpyReader:
         values *= LEVELS / span if span > 0 else 0.0
         values += 0.5
         levels = np.minimum(values, LEVELS).astype(np.uint16)
-        return low, float(np.float32(span)), memoryview(levels)  # type: ignore[arg-type]
+        return low, float(np.float32(span)), memoryview(levels)
 
     def columns(self, task: Any, rng: Rng) -> None:
         """Give the data of a training their columns of codes, which lie in one table: `given`."""
         data, budget = task.data, task.budget
         table = _table(data)
-        codes = None
+        codes: Any = None
         plain = table is not None and data.categories == [None] * data.m
         if plain and (data.raw or data.n >= FEW_ROWS):
             codes = table if data.raw else _encode_rows(data, table, rng, budget)

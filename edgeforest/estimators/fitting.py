@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgeforest import engines
+from edgeforest.core_pure import cut_back, sizes
 from edgeforest.budget import Budget
 from edgeforest.engines import sampling
 from edgeforest.estimators import parameters
@@ -195,7 +196,7 @@ def _grow(estimator: Parameters, prepared: Prepared, draws: oob.Draws) -> Forest
     try:
         for _ in training:
             if len(grown.roots) > done[0]:
-                done = len(grown.roots), len(grown.feature), len(grown.votes)
+                done = sizes(grown)
                 if stopping is not None and stopping.has_seen_enough():
                     break
             if watch.step(None if stopping is None else stopping.score):
@@ -204,9 +205,7 @@ def _grow(estimator: Parameters, prepared: Prepared, draws: oob.Draws) -> Forest
         if not done[0]:
             raise
         training.trees.free()  # it is not complete, and half of it may have been added
-        for values in (grown.feature, grown.threshold, grown.right):
-            del values[done[1] :]
-        del grown.roots[done[0] :], grown.votes[done[2] :]
+        cut_back(grown, done)
         warnings.warn(interrupted(done[0], training.planned), stacklevel=4)
     finally:
         watch.close()
