@@ -394,7 +394,7 @@ def test_what_cannot_be_exported_is_refused(change, options, said):
 
 
 def test_what_is_not_a_forest_is_refused():
-    with pytest.raises(TypeError, match="^model must be a Forest or a fitted estimator, got str"):
+    with pytest.raises(TypeError, match=r"^model must be a Forest or a fitted estimator, got str"):
         to_onnx("model.json")
 
 
@@ -471,7 +471,7 @@ def test_other_models_are_refused(tmp_path):
         from_onnx(b"{}")
     with pytest.raises(ValueError, match="was not made by to_onnx"):
         from_onnx(onnx.ModelProto())
-    with pytest.raises(TypeError, match="^model must be an ONNX model"):
+    with pytest.raises(TypeError, match=r"^model must be an ONNX model"):
         from_onnx(7)
     with pytest.raises(FileNotFoundError):
         from_onnx(tmp_path / "absent.onnx")

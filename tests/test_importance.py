@@ -244,5 +244,5 @@ def test_pruning_says_what_is_wrong():
     ):
         with pytest.raises(ValueError, match=said):
             call()
-    with pytest.raises(TypeError, match="^model must be a Forest or a fitted estimator, got list"):
+    with pytest.raises(TypeError, match=r"^model must be a Forest or a fitted estimator, got list"):
         prune([1, 2], X, y, max_trees=1)
