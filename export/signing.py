@@ -1,8 +1,8 @@
 """Checksums and signatures of models, in the model file itself.
 
-`sign` writes a SHA-256 of the model into its JSON, and with a key its HMAC-SHA256 too; `verify`
-refuses a model of which they are missing or wrong. The file stays a model as any other: `load`
-reads it here and on a board, and looks at the CRC-32 alone.
+`sign` writes a SHA-256 of the model into its JSON, and with a key an HMAC-SHA256 too; `verify`
+refuses a model where they are missing or wrong. The file stays a model like any other: `load`
+reads it here and on a board, and checks only its CRC-32.
 
 >>> import edgeforest
 >>> text = edgeforest.train([[1], [2]] * 9, ["a", "b"] * 9, n_trees=2).to_json()
@@ -33,8 +33,8 @@ from edgeforest.forest import Forest
 
 Source: TypeAlias = "str | bytes | bytearray | os.PathLike[str]"
 LEAST = 16  # bytes of a key: a shorter one can be guessed
-# What follows the model proper. Each part has one length and the end is fixed, so that nothing
-# can stand in between that no checksum covers.
+# What follows the model proper. Each part has a fixed length and the end is fixed: nothing can
+# stand in between that no checksum covers.
 _SEALS = re.compile(
     rb'(?:,"sha256":"([0-9a-f]{64})")?(?:,"hmac":"([0-9a-f]{64})")?,"crc32":"([0-9a-f]{8})"}\Z'
 )
@@ -44,8 +44,8 @@ _LONGEST = 186  # bytes of all of them
 def sign(source: Source, key: str | bytes | None = None) -> str:
     """The text of a model with its SHA-256; with a key, signed too. A file is changed in place.
 
-    Give a path, or the text of a model. What it was signed with before is gone. A key is a text or
-    bytes, at least 16 of them, best random ones: `secrets.token_bytes(32)`.
+    Give a path, or the text of a model. An older signature is replaced. A key is text or bytes, at
+    least 16 of them, best random ones: `secrets.token_bytes(32)`.
 
     >>> import edgeforest
     >>> edgeforest.train([[1], [2]] * 9, [0, 1] * 9, n_trees=2).save("model.json")
@@ -54,7 +54,7 @@ def sign(source: Source, key: str | bytes | None = None) -> str:
     """
     secret = _secret(key)
     text = _read(source)
-    load(io.BytesIO(text))  # refuses what is no model
+    load(io.BytesIO(text))  # refuses what is not a model
     body = _parts(text)[0]
     seals = b',"sha256":"%s"' % hashlib.sha256(body).hexdigest().encode()
     if secret is not None:
@@ -68,10 +68,10 @@ def sign(source: Source, key: str | bytes | None = None) -> str:
 
 
 def verify(source: Source, key: str | bytes | None = None) -> None:
-    """Refuse a model, a path or its text, that is not what was signed, with a ValueError.
+    """Raise a ValueError if a model, given as a path or its text, is not what was signed.
 
-    With a key, the signature must be there and fit it. Without one, the SHA-256 must: that tells
-    of accidents only, since whoever changes a model can write another SHA-256.
+    With a key, the model must have a signature that fits the key. Without one, its SHA-256 must
+    fit: that finds only accidents, since whoever changes a model can write another SHA-256.
 
     >>> import edgeforest
     >>> text = edgeforest.train([[1], [2]] * 9, [0, 1] * 9, n_trees=2).to_json()
@@ -84,7 +84,7 @@ def verify(source: Source, key: str | bytes | None = None) -> None:
 
 
 def load_signed(source: Source, key: str | bytes | None = None) -> Forest:
-    """Read a model, a path or its text, that `verify` has nothing against.
+    """Read a model, given as a path or its text, that passes `verify`.
 
     >>> import edgeforest
     >>> forest = edgeforest.train([[1], [2]] * 9, [0, 1] * 9, n_trees=2)
@@ -111,7 +111,7 @@ def _verify(text: bytes, secret: bytes | None) -> None:
 
 
 def _parts(text: bytes) -> tuple[bytes, bytes | None, bytes | None]:
-    """The model proper, its SHA-256 and its signature; None where there is none."""
+    """The model proper, its SHA-256 and its signature; None for one that is missing."""
     start = max(0, len(text) - _LONGEST)
     found = _SEALS.search(text, start)
     if found is None or found[3] != b"%08x" % crc32(text[: found.start(3) - 10]):
@@ -136,14 +136,14 @@ def _secret(key: str | bytes | None) -> bytes | None:
 
 
 def _path(source: Source) -> Path | None:
-    """The path that was given; None if it is the text of a model."""
+    """The path that was given, or None for the text of a model."""
     if isinstance(source, (str, bytes, bytearray)) and source[:1] in ("{", b"{"):
         return None
     if isinstance(source, (str, bytes)):
         return Path(os.fsdecode(source))
     if isinstance(source, os.PathLike):
         return Path(source)
-    raise TypeError(f"give a path or the text of a model, got {type(source).__name__}")
+    raise TypeError(f"source must be a path or the text of a model, got {type(source).__name__}")
 
 
 def _read(source: Source) -> bytes:

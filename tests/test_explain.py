@@ -100,7 +100,7 @@ def beside(value):
 
 
 def candidates(forest, f):
-    """Values of a feature on all sides of whatever any tree may ask."""
+    """Values of a feature on both sides of every threshold."""
     if forest.categories[f] is not None:
         return [*forest.categories[f], "violet", None, NAN]
     found = {0.0, HUGE, INF, -INF}
@@ -141,7 +141,7 @@ def cases(draw):
 @settings(FUZZ, max_examples=FUZZ.max_examples // 4)  # each tries all values of all features
 @given(cases())
 def test_one_feature_may_move_within_its_condition_and_not_beyond(case):
-    """Exactly the values that a condition allows keep every tree on its way, and no others do."""
+    """Exactly the values that a condition allows keep the path through every tree."""
     place, row = case
     forest = FORESTS[place]
     because = explain(forest, row)
@@ -228,7 +228,7 @@ def test_the_conditions_of_the_forest_are_those_of_its_paths_joined(case):
 
 
 def holds(words, value):
-    """Whether words about a feature, without its name, are true of a value."""
+    """Whether words about a feature, without its name, are true for a value."""
     missing = value is None or value != value
     if words in ("is anything", "is infinite"):
         return words == "is anything"
@@ -260,8 +260,8 @@ def within(parts, value, missing):
 
 @FUZZ
 @given(cases())
-def test_the_words_of_a_condition_are_true_of_the_row_and_say_no_more_than_it(case):
-    """Words may leave out that a missing value does as well, if the row has another one."""
+def test_the_words_of_a_condition_are_true_for_the_row_and_claim_no_more_than_it(case):
+    """Words need not mention missing values if the value of the row is not missing."""
     place, row = case
     forest = FORESTS[place]
     because = explain(forest, row)
@@ -493,7 +493,7 @@ def test_all_trees_have_a_heading_each(forest):
     assert text == "\n\n".join(parts)
 
 
-def test_missing_values_are_not_spoken_of_if_not_wished():
+def test_missing_values_are_not_mentioned_if_not_wanted():
     text = export_text(FORESTS[0], max_depth=None, show_missing=False)
     words = export_text(FORESTS[0], max_depth=None)
     assert " or missing\n" in words
@@ -591,7 +591,7 @@ def test_a_tree_deeper_than_recursion_goes():
 
 
 class Series:
-    """What has values by name, as pandas gives a row."""
+    """Values by name, as pandas gives a row."""
 
     def __init__(self, values):
         self.values = values
@@ -617,7 +617,7 @@ def test_rows_of_every_form():
     )
 
 
-def test_an_estimator_is_as_good_as_its_forest():
+def test_an_estimator_is_explained_by_its_forest():
     forest = small()
     model = SimpleNamespace(forest_=forest)
     assert explain(model, [1, "sat", 2]) == explain(forest, [1, "sat", 2])
@@ -638,12 +638,12 @@ def test_forests_of_every_engine():
         (
             lambda: explain("forest", [1]),
             TypeError,
-            "model must be a Forest or a fitted estimator, got 'forest'",
+            "model must be a Forest or a fitted estimator, got str",
         ),
         (
             lambda: export_text(SimpleNamespace(forest_=None)),
             TypeError,
-            "model must be a Forest or a fitted estimator, got namespace(forest_=None)",
+            "model must be a Forest or a fitted estimator, got SimpleNamespace",
         ),
         (lambda: explain(small(), [1, "sat"]), ValueError, "a row must have 3 values, got 2"),
         (

@@ -183,7 +183,7 @@ TYPES = {"f": ("float", "float32"), "h": ("int16_t", "int16"), "B": ("uint8_t", 
 
 
 def answers(folder: Path, cases: list, prefer: str, flags: list[str]) -> list[list[str]]:
-    """What C says of each case (forest, rows): a line a row, the prediction and the votes; labels."""
+    """What C answers for each case (forest, rows): for each row the prediction and votes; labels."""
     source = ["#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>"]
     calls = []
     for i, (forest, rows) in enumerate(cases):
@@ -211,7 +211,7 @@ def compile_c(folder: Path, *arguments: str, compiler: str = "gcc") -> None:
 
 
 def expected(forest: Forest, rows: list[array]) -> list[str]:
-    """What the forest itself says, in the same form."""
+    """What the forest itself answers, in the same form."""
     lines = []
     for row in rows:
         out = [0] * forest.n_votes
@@ -231,7 +231,7 @@ def check(folder: Path, cases: list, prefer: str, flags: list[str]) -> None:
 
 
 def all_kinds() -> list[Forest]:
-    """Forests of every kind that a header is written in another way for."""
+    """Forests of every kind for which a header is written differently."""
     forests = [made(k, classes=k, missing=k % 2, categories=k % 3) for k in (2, 3, 9, 17, 30)]
     for seed in range(2):
         forests += [
@@ -383,8 +383,8 @@ def test_wrong_options_are_refused(options: dict, sentence: str) -> None:
         to_c(made(0), **options)
 
 
-def test_what_is_no_forest_or_cannot_be_exact_is_refused() -> None:
-    with pytest.raises(TypeError, match="give a forest or a fitted estimator of edgeforest, got 3"):
+def test_what_is_not_a_forest_or_cannot_be_exact_is_refused() -> None:
+    with pytest.raises(TypeError, match="model must be a Forest or a fitted estimator, got int"):
         to_c(3)
     forest = made(0, classes=0, scale=65535, trees=700, splits=3)
     with pytest.raises(ValueError, match="float32 cannot sum exactly; train fewer trees"):

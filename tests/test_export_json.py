@@ -252,7 +252,7 @@ def test_damage_is_detected_without_a_key(text: bytes) -> None:
         ("{", "short", ValueError, "key must have at least 16 bytes, got 5"),
         ("{", "", ValueError, "key must have at least 16 bytes, got 0"),
         ("{", 5, TypeError, "key must be text or bytes, got int"),
-        (5, None, TypeError, "give a path or the text of a model, got int"),
+        (5, None, TypeError, "source must be a path or the text of a model, got int"),
         ("{}", KEY, ValueError, "not an EdgeForest model"),
         ("none.json", KEY, FileNotFoundError, r"none\.json"),
     ],

@@ -205,5 +205,5 @@ def test_what_a_module_cannot_hold_is_refused() -> None:
     mixed = made(0)
     mixed.feature[mixed.roots[0]] = EQUAL | (mixed.feature[mixed.roots[0]] & 7)
     mixed.threshold[mixed.roots[0]] = 2.5
-    with pytest.raises(ValueError, match="has a category that is no code"):
+    with pytest.raises(ValueError, match="has a category that is not a code"):
         to_micropython(mixed)

@@ -97,7 +97,7 @@ def in_onnxruntime(model: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, A
 
 
 def test_cases_are_as_hard_as_they_claim():
-    """Or else the parity below would mean little."""
+    """Otherwise the parity below would mean little."""
     forests = [case.forest for case in cases()]
     assert {f.kind for f in forests} == set(KINDS)
     assert {f.n_votes for f in forests} >= {1, 2, 3, 4, 10, 30}
@@ -127,7 +127,7 @@ def test_engines_say_the_same(name, figure):
     """The oracle of this file is the pure forest; the others agree with it."""
     predictor = engine.pick(name).predictor
     for case in cases():
-        forest = engine.with_predictor(loading.load(case.forest.to_json()), name)
+        forest = engine.with_predictor(loading.load(case.forest.to_json()), engine.pick(name))
         assert (forest.predictor is None) == (predictor is None)
         oracle = loading.load(case.forest.to_json())
         assert forest.predict(case.rows) == oracle.predict(case.rows)
@@ -155,7 +155,7 @@ def test_onnxruntime_says_the_same(figure):
 
 
 def test_one_row_at_a_time_says_the_same():
-    """Runtimes go other ways for one row and for many."""
+    """Runtimes use other code for one row than for many."""
     for model, case in list(zip(models(), cases(), strict=True))[::5]:
         for i in range(0, len(case.rows), 6):
             feeds = {name: values[i : i + 1] for name, values in feeds_of(case).items()}
@@ -163,7 +163,7 @@ def test_one_row_at_a_time_says_the_same():
 
 
 def test_many_trees_and_many_rows_say_the_same():
-    """Enough for runtimes to share the work out among threads."""
+    """Enough for runtimes to divide the work among threads."""
     r = random.Random(0)
     rows = [[r.gauss(0, 1), r.gauss(0, 1)] for _ in range(900)]
     for criterion, y in (("gini", [a > b for a, b in rows]), ("mse", [a * b for a, b in rows])):
@@ -259,7 +259,7 @@ def test_onnxruntime_web_in_a_browser_says_the_same(tmp_path, figure):
 
 
 def test_codes_in_a_tensor_are_taken_as_predict_into_takes_them():
-    """Also 0, which is missing, and numbers that are no code."""
+    """Also 0, which is missing, and numbers that are not codes."""
     r = random.Random(3)
     asked = 0
     for case, operator in zip(cases()[::2], ["classic", "v5"] * FORESTS, strict=False):
@@ -314,7 +314,7 @@ def entries(model: onnx.ModelProto) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("operator", ["classic", "v5"])
-def test_a_model_tells_its_versions_names_and_metadata(operator):
+def test_a_model_holds_its_versions_names_and_metadata(operator):
     forest = small_forest(budget=5000)
     model = to_onnx(forest, operator=operator, name="room", doc="Who opened the window?")
     onnx.checker.check_model(model, full_check=operator == "classic")
@@ -356,7 +356,7 @@ def test_nothing_is_written_that_is_not_needed():
     assert len(found["target_weights"].floats) == forest.feature.tolist().count(LEAF)
 
 
-def test_an_estimator_is_taken_for_its_forest():
+def test_an_estimator_is_exported_as_its_forest():
     model = edgeforest.RandomForestRegressor(3, random_state=0).fit([[0.0], [1.0]] * 9, [1, 2] * 9)
     assert to_onnx(model) == to_onnx(model.forest_)
 
@@ -393,8 +393,8 @@ def test_what_cannot_be_exported_is_refused(change, options, said):
         to_onnx(forest, **options)
 
 
-def test_what_is_no_forest_is_refused():
-    with pytest.raises(TypeError, match="give a forest"):
+def test_what_is_not_a_forest_is_refused():
+    with pytest.raises(TypeError, match=r"^model must be a Forest or a fitted estimator, got str"):
         to_onnx("model.json")
 
 
@@ -410,7 +410,7 @@ def test_a_model_is_read_back_to_the_last_byte(operator, inputs):
 
 
 def sharing_forest() -> Any:
-    """A forest of which leaves that vote alike have one place in the votes."""
+    """A forest whose leaves share a place in the votes if they vote the same."""
     forest = small_forest()
     leaves = [i for i, f in enumerate(forest.feature) if f == LEAF]
     width = forest.n_votes
@@ -471,7 +471,7 @@ def test_other_models_are_refused(tmp_path):
         from_onnx(b"{}")
     with pytest.raises(ValueError, match="was not made by to_onnx"):
         from_onnx(onnx.ModelProto())
-    with pytest.raises(TypeError, match="give an ONNX model"):
+    with pytest.raises(TypeError, match=r"^model must be an ONNX model"):
         from_onnx(7)
     with pytest.raises(FileNotFoundError):
         from_onnx(tmp_path / "absent.onnx")
@@ -546,7 +546,7 @@ def test_broken_metadata_is_refused(change):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "null", "[]", '{"format":"edgeforest"}'])
-def test_metadata_that_is_no_header_is_refused(text):
+def test_metadata_that_is_not_a_header_is_refused(text):
     model = to_onnx(small_forest())
     set_entry(model, "edgeforest", text)
     with pytest.raises(ValueError, match="the model is damaged inside"):
@@ -602,7 +602,7 @@ def spoiled(text: str, r: random.Random) -> str:
 
 
 def reseal(model: onnx.ModelProto) -> None:
-    """Give the model the checksum that fits its metadata, where it can still be told."""
+    """Give the model the checksum that fits its metadata, if it can still be computed."""
     (trees,) = (n for n in model.graph.node if n.op_type in onnx_model.OPERATORS)
     try:
         attributes = onnx_trees.attributes_of(trees)
@@ -615,7 +615,7 @@ def reseal(model: onnx.ModelProto) -> None:
 
 @pytest.mark.parametrize("operator", ["classic", "v5"])
 def test_metadata_of_all_sorts_is_refused_with_a_sentence_or_harmless(operator, figure):
-    """Under a checksum that fits, or else that alone would refuse it; thousands of them."""
+    """Under a checksum that fits: otherwise that alone would refuse it; thousands of them."""
     r = random.Random(6)
     whole = to_onnx(sharing_forest(), operator=operator)
     assert len(entries(whole)) == 3
@@ -673,7 +673,7 @@ def test_skl2onnx_converts_a_pipeline(kind):
 
 
 def check_converted(model: Any, X: Any) -> None:
-    """Whether the model that skl2onnx makes says what the estimator or pipeline says."""
+    """Whether the model that skl2onnx makes predicts what the estimator or pipeline predicts."""
     options = {"zipmap": False} if hasattr(model, "predict_proba") else None
     found = in_onnxruntime(skl2onnx.to_onnx(model, X[:1], options=options), {"X": X})
     if options:
@@ -702,7 +702,7 @@ def test_skl2onnx_converts_what_learned_row_by_row(kind, fitted):
         model.partial_fit(X[batch], y[batch])
         forests.append(model.forest_.to_json())
         check_converted(model, X)
-        assert from_onnx(to_onnx(model)).to_json() == onnx_model.tidy(model).to_json()
+        assert from_onnx(to_onnx(model)).to_json() == onnx_trees.trimmed(model).to_json()
     assert len(set(forests)) == 3  # it did learn
 
 

@@ -62,7 +62,7 @@ def test_forests_from_pools_and_from_streams_of_whole_numbers_need_no_scale() ->
         assert scales_of(forest, "int16", None) == [1]
 
 
-def test_a_split_that_asks_only_whether_a_value_is_missing_is_no_number_out_of_range() -> None:
+def test_a_split_that_asks_only_whether_a_value_is_missing_is_not_out_of_range() -> None:
     forest = made(1, whole="B", trees=3)
     forest.threshold = array("f", [HUGE] * len(forest.threshold))
     assert to_c(forest, rows="uint8") == to_c(forest, rows="uint8", scale=None)

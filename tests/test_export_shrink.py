@@ -75,7 +75,7 @@ def beside(forest: Forest) -> list[list[Any]]:
 
 
 def votes(forest: Forest, rows: list[list[Any]]) -> list[list[int]]:
-    """The summed votes of each row, told by the core."""
+    """The summed votes of each row, by the pure engine."""
     found = []
     for row in rows:
         out = [0] * forest.n_votes
@@ -231,7 +231,7 @@ def test_random_trees_of_tests_that_repeat_each_other() -> None:
         ),
     ],
 )
-def test_tests_that_tell_nothing_are_left_out(nodes: list[tuple[Any, ...]], left: int) -> None:
+def test_splits_that_decide_nothing_are_left_out(nodes: list[tuple[Any, ...]], left: int) -> None:
     forest = grow(nodes)
     small, _ = shrink(forest)
     assert len(small.feature) == left
@@ -376,7 +376,7 @@ def test_votes_are_shared_if_the_file_is_smaller_so(
 
 @on_every_engine
 @pytest.mark.parametrize("regression", [False, True])
-def test_all_else_copes_with_votes_that_leaves_share(
+def test_everything_else_accepts_votes_that_leaves_share(
     regression: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shrinking, "_part", lambda *_: None)  # even where it takes more

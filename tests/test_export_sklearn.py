@@ -112,7 +112,7 @@ def fit(kind: Any, rows: Rows, y: Any, trees: int, seed: int, **options: Any) ->
 
 @on_every_engine
 def test_50_imported_forests_predict_as_scikit_learn_does(figure: Callable[[str], None]) -> None:
-    """Labels are equal but where two classes are as near as rounding; values within resolution."""
+    """Labels are equal unless two classes are within rounding; values are within resolution."""
     rows_seen = ties = other = exact = 0
     worst = 0.0
     for kind, trees, classes, depth, missing, seed in cases():
@@ -156,7 +156,7 @@ def test_50_imported_forests_predict_as_scikit_learn_does(figure: Callable[[str]
 
 
 def test_fully_grown_trees_are_exact() -> None:
-    """Leaves of one class each: votes lose nothing, so that only true ties may differ."""
+    """Leaves of one class each: votes are exact, so only true ties may differ."""
     rows = make_rows(300, 1, False)
     y = target(rows, 1) > 0
     model = RandomForestClassifier(n_estimators=15, random_state=0).fit(rows, y)
@@ -205,7 +205,7 @@ def test_header_importances_and_names() -> None:
 
 
 @on_every_engine
-def test_imported_forests_can_do_what_others_can() -> None:
+def test_imported_forests_can_do_what_other_forests_can() -> None:
     rows = make_rows(200, 6, False)
     y = target(rows, 6) > 0
     model = RandomForestClassifier(n_estimators=5, random_state=0).fit(rows, y)
@@ -222,7 +222,7 @@ def test_one_leaf_is_a_forest() -> None:
     assert from_sklearn(single).predict([[5.0], [0.0]]) == ["a", "a"]
 
 
-def test_weights_that_are_no_whole_numbers() -> None:
+def test_weights_that_are_not_whole_numbers() -> None:
     rows = make_rows(300, 7, False)
     y = np.digitize(target(rows, 7), [-1, 1])
     weights = np.random.default_rng(0).random(300) * 3
@@ -277,7 +277,7 @@ def test_rounding_down_keeps_every_comparison() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_forest_is_refused(model: Any, error: type, sentence: str) -> None:
+def test_what_is_not_a_forest_is_refused(model: Any, error: type, sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         from_sklearn(model)
 

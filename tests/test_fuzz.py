@@ -22,8 +22,8 @@ from mutants import mutants, scrambled
 from runtimes import install, needs_micropython, needs_mpy_cross, output, run_micropython
 
 import edgeforest
-from edgeforest import Forest, OnlineForest, load, loading, merge, train
-from edgeforest.engines import pick, present
+from edgeforest import OnlineForest, load, loading, merge, train
+from edgeforest.engines import pick, present, with_predictor
 from edgeforest.reader import read_model
 from edgeforest.sources import open_source
 from edgeforest.sources.training import Streaming
@@ -109,7 +109,7 @@ def loaded(text: bytes) -> dict[str, Any] | None:
 
     def read(name: str, way: Callable[..., Any]) -> str:
         source = io.BytesIO(text) if way is read_model else text
-        forests[name] = way(source, pick(name).Forest)  # type: ignore[arg-type]
+        forests[name] = with_predictor(way(source), pick(name))
         return str(forests[name].to_json())
 
     calls = {
@@ -270,7 +270,7 @@ def test_scrambled_texts_are_read_alike(figure: Callable[[str], None]) -> None:
         for mutant in scrambled(text, number, int(200 * TIMES)):
             calls: dict[str, Callable[[], Any]] = {
                 "load": lambda mutant=mutant: loading.load(mutant).to_json(),
-                "read": lambda mutant=mutant: read_model(io.BytesIO(mutant), Forest).to_json(),
+                "read": lambda mutant=mutant: read_model(io.BytesIO(mutant)).to_json(),
             }
             try:
                 count(tally, "load and read_model", agreed(calls)[0])

@@ -80,7 +80,7 @@ def test_what_matters_is_found_and_noise_is_not(figure):
 def test_other_rows_than_those_of_the_training_are_refused():
     X, y = load_breast_cancer(return_X_y=True)
     forest = RandomForestClassifier(5).fit(X[:300], y[:300])
-    with pytest.raises(ValueError, match="trained with"):
+    with pytest.raises(ValueError, match="trained on"):
         permutation_importance(forest, X[300:], y[300:])
     whole = RandomForestClassifier(5, bootstrap=False).fit(X, y)
     with pytest.raises(ValueError, match="bootstrap"):
@@ -147,7 +147,7 @@ def test_stability_is_one_for_agreement_and_zero_on_average_for_chance():
 
 
 def test_features_that_were_not_used_are_not_selected_by_their_place():
-    """Else forests that found one feature each would agree on the first zeros."""
+    """Otherwise forests that found one feature each would agree on the first zeros."""
     assert stability([[0, 0, 0, 0, 1.0], [0, 0, 0, 1.0, 0]], k=3) < 0
 
 
@@ -238,11 +238,11 @@ def test_pruning_says_what_is_wrong():
     for call, said in (
         (lambda: prune(forest, X, y), "max_bytes or max_trees"),
         (lambda: prune(forest, X, y, max_trees=0), "max_trees"),
-        (lambda: prune(forest, X, y, max_bytes=100), "max_bytes is 100"),
-        (lambda: prune(forest.forest_, X, y + 5, max_trees=2), "no class"),
+        (lambda: prune(forest, X, y, max_bytes=100), "for one tree, got 100"),
+        (lambda: prune(forest.forest_, X, y + 5, max_trees=2), "not a class"),
         (lambda: prune(forest.forest_, X[:, :3], y, max_trees=2), "30"),
     ):
         with pytest.raises(ValueError, match=said):
             call()
-    with pytest.raises(TypeError, match="forest or an estimator"):
+    with pytest.raises(TypeError, match=r"^model must be a Forest or a fitted estimator, got list"):
         prune([1, 2], X, y, max_trees=1)

@@ -144,7 +144,7 @@ def weights_of(n: int) -> st.SearchStrategy[list[float] | None]:
 
 
 def says(given: list[Forest], weights: list[float] | None) -> list[float]:
-    """The say of each forest: they add up to 1."""
+    """The weights of the forests: they add up to 1."""
     found = [float(len(f)) for f in given] if weights is None else list(weights)
     return [say / sum(found) for say in found]
 
@@ -183,7 +183,7 @@ def test_joined_numbers_are_the_weighted_mean(data: st.DataObject) -> None:
 
 @FUZZ
 @given(st.data())
-def test_who_knows_a_class_decides_about_it(data: st.DataObject) -> None:
+def test_the_forests_that_know_a_class_decide_about_it(data: st.DataObject) -> None:
     some = st.sets(st.sampled_from(LABELS), min_size=1).map(sorted)
     classes = data.draw(st.lists(some, min_size=1, max_size=4))
     given = [data.draw(forests(labels, KINDS)) for labels in classes]
@@ -338,7 +338,7 @@ def test_header_of_the_joined_forest() -> None:
     assert merge([one]).to_json() == one.to_json()
 
 
-def test_a_forest_without_splits_has_no_say_about_features() -> None:
+def test_a_forest_without_splits_does_not_count_for_importances() -> None:
     bare = built([[LEVELS]], ["a"])
     bare.importances = [0, 0, 0]
     split = built([[LEVELS]], ["a"])
@@ -535,7 +535,7 @@ def test_single_leaves() -> None:
     assert len(joined) == 2, "a tree without a say is not worth its bytes"
 
 
-def test_a_class_that_hardly_anybody_speaks_for() -> None:
+def test_a_class_that_hardly_any_forest_votes_for() -> None:
     many = built([[LEVELS, 0]] * 30, ["a", "b"])
     one = built([[LEVELS, 0]], ["c", "d"])
     for weight in (1e-3, 1e-9, 1e-30):
@@ -600,7 +600,7 @@ def test_thousands_of_trees() -> None:
     assert shares(joined, [0, 0, "u"])["n"] == pytest.approx(0.5, abs=0.01)
 
 
-def test_a_say_that_16_bits_cannot_express_is_refused() -> None:
+def test_weights_that_16_bits_cannot_express_are_refused() -> None:
     many = built([[LEVELS]] * 70_000, None, span=1.0)
     lone = built([[0]], None, span=1.0)
     with pytest.raises(ValueError, match=r"70001 trees differ too much .* give max_trees, or"):
@@ -752,7 +752,7 @@ def nothing() -> Iterator[Forest]:
     yield from ()
 
 
-def test_what_is_no_forest(plain: Forest) -> None:
+def test_what_is_not_a_forest_is_refused(plain: Forest) -> None:
     wrong: Any
     for wrong in (plain, 5, None, "model.json"):
         with pytest.raises(TypeError, match=f"^give a list of forests, got {type(wrong).__name__}"):
@@ -784,7 +784,7 @@ def test_what_is_no_forest(plain: Forest) -> None:
         ("12", TypeError, "give a list of weights, got str"),
     ],
 )
-def test_weights_that_are_none(
+def test_wrong_weights_are_refused(
     weights: Any, kind: type[Exception], said: str, plain: Forest
 ) -> None:
     with pytest.raises(kind, match=f"^{said}"):
@@ -792,7 +792,7 @@ def test_weights_that_are_none(
 
 
 @pytest.mark.parametrize("name", ["max_trees", "max_bytes"])
-def test_limits_that_are_none(name: str, plain: Forest) -> None:
+def test_wrong_limits_are_refused(name: str, plain: Forest) -> None:
     wrong: Any
     for wrong, kind in ((0, ValueError), (-3, ValueError), (1.5, TypeError), ("9", TypeError)):
         with pytest.raises(kind, match=f"^{name} must be .*, got"):
@@ -810,6 +810,8 @@ def test_limits_that_are_none(name: str, plain: Forest) -> None:
         (0, TypeError, "give a list of places, got int"),
     ],
 )
-def test_places_that_are_none(trees: Any, kind: type[Exception], said: str, plain: Forest) -> None:
+def test_wrong_places_of_trees_are_refused(
+    trees: Any, kind: type[Exception], said: str, plain: Forest
+) -> None:
     with pytest.raises(kind, match=f"^{said}"):
         keep(merge([plain, plain]), trees)

@@ -173,7 +173,7 @@ def test_names_are_shortened_and_not_taken_for_formulas():
     assert any(re.fullmatch("(colour )?is '[abc]'", text) for text in found)
 
 
-def test_missing_values_are_spoken_of_where_they_answer_yes():
+def test_missing_values_are_mentioned_where_they_answer_yes():
     forest = FORESTS["pure leaves"]
     lines = export_text(forest, 0, None).splitlines()
     sides = [line for line in lines if re.search("(<= .*|is '.') or missing$", line)]
@@ -290,7 +290,7 @@ def test_without_matplotlib_one_sentence_says_how_to_get_it(plot, monkeypatch):
         (
             lambda: plot_tree(3),
             TypeError,
-            "model must be a Forest or a fitted estimator, got 3",
+            "model must be a Forest or a fitted estimator, got int",
         ),
         (lambda: plot_tree(FORESTS["classes"], 2), ValueError, "tree must be from 0 to 1, got 2"),
         (
