@@ -22,6 +22,8 @@ from edgeforest.core_pure import Engine, Grower
 from edgeforest.nodes import Nodes, sides
 
 if 0:  # for type checkers: a board compiles nothing of it
+    from edgeforest.core_pure import Training
+    from edgeforest.criteria import Contender
     from edgeforest.host.types import *
 
 PIECE = 1024  # rows at once: the memory of a board is short
@@ -35,7 +37,7 @@ def _view(values: "Any") -> "Any":
 class UlabNodes:
     """The operations on the rows of a tree's nodes: `Nodes`, three of them with ulab."""
 
-    def __init__(self, task: "Any") -> "None":
+    def __init__(self, task: "Training") -> "None":
         self.task = task
         self.data = task.data
         nodes = self.nodes = Nodes(task)
@@ -51,7 +53,7 @@ class UlabNodes:
         self.rest = nodes.rest
 
     def count(
-        self, racing: "list[Any]", stride: "int", start: "int", end: "int"
+        self, racing: "list[Contender]", stride: "int", start: "int", end: "int"
     ) -> "tuple[int, int]":
         """Count rows start..end into every racing feature's histogram, or as many as time allows."""
         data, budget = self.data, self.task.budget
@@ -101,7 +103,7 @@ class UlabNodes:
         return [int(n) for n in found]
 
 
-def grower(task: "Any") -> "Grower":
+def grower(task: "Training") -> "Grower":
     """Grows trees with `UlabNodes`."""
     return Grower(task, UlabNodes)
 

@@ -1,8 +1,8 @@
 """The operations on a node of a tree, in plain Python: the pure engine.
 
 A race needs a node's rows counted, its arms ranked and measured, and its rows parted. `NumpyNodes`
-in core_numpy.py does the same on whole arrays; the native engine does all of it in C, a whole tree
-at a time. This file runs unchanged on CPython and MicroPython.
+in engines/numpy_nodes.py does the same on whole arrays, `UlabNodes` in core_ulab.py on those of a
+board; the native engine does all of it in C, a whole tree at a time. This file runs unchanged on CPython and MicroPython.
 """
 
 from array import array

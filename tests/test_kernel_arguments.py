@@ -192,7 +192,7 @@ def use(name, given, result, e):
     if name == "task":
         tree = _kernel.tree(result[0])
         _kernel.begin(tree, 0, e.r.choice([-1, 50]), e.r.choice([-1, 5]))
-        with suppress(OverflowError):  # it met an infinite number; core_native says which
+        with suppress(OverflowError):  # it met an infinite number; native_reader says which
             while _kernel.grow(tree, 100, e.r.choice([-1.0, 100.0]), bytearray(1)):
                 pass
         _kernel.close(tree, array("d", bytes(8 * M)), 0, 0)

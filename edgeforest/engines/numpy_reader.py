@@ -25,7 +25,7 @@ FEW_ROWS = 64  # of a table, below which lists are quicker to read
 # ---- Random numbers ---------------------------------------------------------------------------
 
 
-def _powers(a: Any) -> Any:
+def _powers(a: int) -> tuple[Any, int]:
     # A multiply-with-carry step, z' = a (z mod 2^15) + z / 2^15, is z' = a z mod (a 2^15 - 1): the
     # state after k steps is a^k z.
     modulus = (a << 15) - 1
@@ -35,14 +35,14 @@ def _powers(a: Any) -> Any:
     return np.array(powers, dtype=np.int64), modulus
 
 
-def _ahead(rng: Any, count: Any = CHUNK) -> Any:
+def _ahead(rng: Rng, count: int = CHUNK) -> tuple[Any, Any, Any]:
     """The next states of a generator, and the integers that it would give."""
     z = Z_POWERS[0][:count] * rng.z % Z_POWERS[1]
     w = W_POWERS[0][:count] * rng.w % W_POWERS[1]
     return z, w, ((z & 32767) << 15) ^ w
 
 
-def fill(rng: Any, values: Any, n: Any) -> None:
+def fill(rng: Rng, values: Any, n: int) -> None:
     """`Rng.fill`, for an array."""
     at = 0
     while at < len(values):
@@ -54,7 +54,7 @@ def fill(rng: Any, values: Any, n: Any) -> None:
         rng.z, rng.w = int(z[last]), int(w[last])
 
 
-def shuffle(rng: Any, values: Any, start: Any, stop: Any) -> None:
+def shuffle(rng: Rng, values: Any, start: int, stop: int) -> None:
     """Bring a random choice of what is left to places start..stop, as `Rng.shuffle` does."""
     i = start
     while i < stop:
@@ -105,13 +105,13 @@ def as_float32(values: Any) -> Any:
         return values.astype(np.float32, copy=False)
 
 
-def is_numeric(values: Any) -> Any:
+def is_numeric(values: Any) -> bool:
     """Whether it is an array of plain numbers. A masked array is not: it may hold no number."""
     return type(values) in (np.ndarray, np.memmap) and values.dtype.kind in "fiub"
 
 
 def make_bounds(values: Any) -> Any:
-    """`core_pure.make_bounds`, for an array of float32."""
+    """`bounds.make_bounds`, for an array of float32."""
     ordered = np.sort(values[values == values]).astype(np.float64)
     if not len(ordered):
         return np.zeros(2, np.float32)
@@ -132,7 +132,7 @@ def make_bounds(values: Any) -> Any:
 class Encoder:
     """Codes of float32 values for one feature's bounds; NaN has code 0.
 
-    A grid of cells shortens the search, as in core_pure: subtracting, scaling and truncating keep
+    A grid of cells shortens the search, as in bounds.py: subtracting, scaling and truncating keep
     the order of two numbers, so every bound of an earlier cell is below a value.
     """
 
