@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgeforest import Budget, Forest, Training, core_pure, load, train, train_steps
+from edgeforest import Budget, Forest, Training, core_pure, load, loading, train, train_steps
 from edgeforest.forest import EQUAL, FEATURE, LEAF, MISSING_LEFT
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -846,7 +846,7 @@ def test_a_table_of_garbage_trains_and_predicts_or_is_refused_in_one_line(
         return
     answers = forest.predict(rows)
     assert len(answers) == len(rows)
-    again = load(forest.to_json())  # the pure one
+    again = loading.load(forest.to_json())  # the pure one
     assert again.predict(rows) == answers
     if criterion == "mse":
         assert all(math.isfinite(v) for v in answers)
@@ -863,7 +863,7 @@ OPTIONS = sorted([*WRONG_OPTIONS, *OTHERS])
 def test_an_option_of_garbage_trains_or_is_refused_in_one_line(options):
     training = attempt(train_steps, ROWS, LABELS, **{"n_trees": 2, **options})
     if training is not None and training.n_trees <= 20:
-        forest = load(training.forest().to_json())
+        forest = loading.load(training.forest().to_json())
         assert len(forest.predict(ROWS)) == 12
 
 

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutants import sealed
 
-from edgeforest import engine, load, train, train_steps
+from edgeforest import engine, load, loading, train, train_steps
 from edgeforest.engines import with_predictor
 from edgeforest.forest import EQUAL, LEAF, MISSING_LEFT, VERSION
 from edgeforest.reader import read_model
@@ -492,7 +492,7 @@ def harmless(text):
 
     Steps are counted in a pure forest. What it shows to be safe, others walk without a look.
     """
-    forest = load(text)
+    forest = loading.load(text)
     rng = random.Random(8)
     probes = [
         [
@@ -507,7 +507,7 @@ def harmless(text):
     assert len(answers) == len(probes)
     forest.feature = nodes
     for name in engine.present():
-        other = with_predictor(load(text), engine.pick(name))
+        other = with_predictor(loading.load(text), engine.pick(name))
         assert repr(other.predict(probes)) == repr(answers), name  # NaN too
     if not forest.regression:
         for shares in forest.predict_proba(probes):
@@ -518,7 +518,7 @@ def refused_or_harmless(source):
     """Whether it was refused; then with one line that is a ValueError."""
     text = source.read() if hasattr(source, "read") else source
     try:
-        load(text)
+        loading.load(text)
     except ValueError as error:
         message = str(error)
     else:
@@ -936,7 +936,7 @@ def test_the_deepest_tree_is_read_and_one_without_an_end_is_refused(small, n):
     half = n // 2
     nodes = nodes_of([True] * half + [False] * (half + 1), [0])
     nodes["leaf"] = pack([0] * (half + 1), "I" if n > 65535 else "H")
-    forest = load(seal({**model, **nodes}))
+    forest = loading.load(seal({**model, **nodes}))
     assert list(forest.right[:half]) == list(range(n - 1, half, -1))
     assert refused_or_harmless(seal({**model, **nodes, "wide": n < 65536}))
 
