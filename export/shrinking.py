@@ -102,7 +102,7 @@ def shrink(forest: Any, rows: Any = None, *, levels: int | None = None) -> tuple
     if len(small.feature) <= NARROW:
         small.right = array("H", small.right)
     small.votes = subtrees.votes
-    _unshare(small, forest.n_votes)
+    unshare(small, forest.n_votes)
     small.prepare()
     rows = rows_of(forest, rows)
     if rows is not None and not hasattr(rows, "__len__"):
@@ -228,7 +228,7 @@ class _Subtrees:
         return self.written[votes]
 
 
-def _unshare(small: Forest, n_votes: int) -> None:
+def unshare(small: Forest, n_votes: int) -> None:
     """Give each leaf its own votes if the file is smaller: it then needs no places of votes."""
     places = leaves(small)
     size = 1 if max(small.votes) < 256 else 2

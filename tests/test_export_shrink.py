@@ -367,7 +367,7 @@ def test_votes_are_shared_if_the_file_is_smaller_so(
 ) -> None:
     forest = fit(regression, n_trees=8)
     small, report = shrink(forest, levels=levels)
-    monkeypatch.setattr(shrinking, "_part", lambda *_: None)
+    monkeypatch.setattr(shrinking, "unshare", lambda *_: None)
     shared = shrink(forest, levels=levels)[0]
     assert votes(small, FRESH) == votes(shared, FRESH)
     assert report.bytes_after <= len(shared.to_json())
@@ -379,7 +379,7 @@ def test_votes_are_shared_if_the_file_is_smaller_so(
 def test_everything_else_accepts_votes_that_leaves_share(
     regression: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shrinking, "_part", lambda *_: None)  # even where it takes more
+    monkeypatch.setattr(shrinking, "unshare", lambda *_: None)  # even where it takes more
     forest = fit(regression, n_trees=8)
     small, report = shrink(forest)
     assert report.votes_after < report.votes_before
