@@ -19,7 +19,7 @@ def read_targets(y: "Any", n: "int") -> "tuple[float, float, Any]":
     check_steady(len(values) == n, "y", n)
     for i, v in enumerate(values):
         if v != v:
-            raise ValueError(f"the target of row {i} is no number; drop rows without a target")
+            raise ValueError(f"the target of row {i} is not a number; drop rows without a target")
     low = min(values)
     span = max(values) - low
     if span > HUGE:

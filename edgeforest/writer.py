@@ -1,7 +1,7 @@
 """Write a forest as compact JSON: the same bytes on every machine, one small piece after another.
 
 A board loads this file when it saves its first model. `docs/model-format.md` describes what is
-written; `forest.load` and `reader.read_model` read it.
+written; `loading.load` and `reader.read_model` read it.
 """
 
 import gc

@@ -4,7 +4,7 @@ All of them grow the same forest from the same data, options and seed. `engine=`
 one by name, or else the environment variable EDGEFOREST_ENGINE, unless that is empty.
 
 >>> from edgeforest import engines as engine
->>> engine.name in engine.present()          # the one that is used when nothing is asked for
+>>> engine.name in engine.present()          # the one that is used by default
 True
 >>> rows, labels = [[i % 7, i % 3] for i in range(60)], [i % 7 > 2 for i in range(60)]
 >>> forest = engine.train(rows, labels, engine="pure", n_trees=3)
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 Name: TypeAlias = Literal["native", "numpy", "pure"]
 NAMES: tuple[Name, ...] = get_args(Name)  # fastest first
 
-name: Name  # of the engine that is used when nothing is asked for; see `__getattr__`
+name: Name  # of the engine that is used by default; see `__getattr__`
 
 # What an engine is made of, besides Python; why that is not there; how to get it.
 _NEEDS = {
@@ -203,8 +203,8 @@ def train_steps(
     X may be a frame of pandas, polars or Arrow: its names are kept, categories and text are
     categorical, and y may name one of its columns.
 
-    With native, `n_jobs` trees grow at once, each in a thread of its own: 1 unless said, -1 stands
-    for every core. The other engines have one thread. The forest is the same for any number.
+    With native, `n_jobs` trees grow at once, each in a thread of its own: 1 by default, -1 for
+    every core. The other engines have one thread. The forest is the same for any number.
 
     `Budget(seconds=)` begins here. At most half of it is for reading: if there is no time for all
     rows, the forest is trained on random ones of them, as many as there is time for.

@@ -87,8 +87,8 @@ def rest_of(budget: Budget) -> Budget:
 def _fitting(count: int, took: float, timed: tuple[int, float], left: float) -> int:
     """How many rows can be read in what is left of the time, if `count` rows took so long.
 
-    Rows take as long as rows before them did, at most. If there is a fixed part, it is told by the
-    rows that were timed before; or else it is most of it.
+    Rows take as long as rows before them did, at most. A fixed part is computed from
+    the rows that were timed before; without such rows, it is taken for most of the time.
 
     >>> _fitting(80, 2.0, (10, 1.3), 3.0)
     180
