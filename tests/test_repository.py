@@ -59,6 +59,23 @@ def test_every_page_is_in_the_index():
             assert f"({page.name}" in index, f"docs/index.md does not link {page.name}"
 
 
+def test_the_plan_of_the_house_names_what_exists():
+    plan = read(ROOT / "docs" / "architecture.md")
+    flows = re.findall(r"^\*\*.+\n\n((?:\d\. .+\n)+)", plan, re.MULTILINE)
+    assert len(flows) == 4
+    for flow in flows:
+        steps = flow.splitlines()
+        assert len(steps) <= 6
+        for step in steps:
+            found = re.match(r"\d\. `((?:edgeforest|export)/[\w/]+\.py)`", step)
+            assert found, f"a step begins with its file: {step}"
+            assert (ROOT / found[1]).is_file(), step
+    files = plan.partition("## Files for boards")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(\w+)`", files))
+    board = {path.stem for path in (ROOT / "edgeforest").glob("[!_]*.py")}
+    assert board <= named, "the table of files for boards lacks some"
+
+
 def test_every_page_with_examples_runs_them():
     options = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["pytest"]["ini_options"]
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
