@@ -8,7 +8,6 @@ package(  # noqa: F821
         "budget.py",
         "buffers.py",
         "categories.py",
-        "checks.py",
         "codes.py",
         "core_pure.py",
         "core_ulab.py",
