@@ -7,6 +7,7 @@ package(  # noqa: F821
         "bounds.py",
         "budget.py",
         "buffers.py",
+        "careful.py",
         "categories.py",
         "codes.py",
         "core_pure.py",

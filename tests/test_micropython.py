@@ -549,6 +549,11 @@ def test_the_mip_package_names_files_that_exist() -> None:
         assert ROOT in (FIRMWARE / source).resolve().parents
 
 
+def test_the_mip_package_has_all_files_for_boards() -> None:
+    expected = [f"edgeforest/{path.name}" for path in board_files()]
+    assert sorted(destination for destination, _ in package_urls()) == sorted(expected)
+
+
 def test_the_packages_for_boards_have_the_projects_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     package = json.loads((FIRMWARE / "package.json").read_text(encoding="utf-8"))
