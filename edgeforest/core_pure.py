@@ -67,7 +67,7 @@ def find_split(
     left = task.budget.left()
     if n <= GROUP_ROWS and splitter != "mab-paper":
         if left is None or wanted * task.max_features <= left:  # not short
-            return (yield from nodes.race_small(start, end, rng))
+            return (yield from nodes.race_small(start, end, rng))  # type: ignore[no-any-return]
     racing, stride = nodes.contenders(start, end, rng)
     if not racing:
         return None
