@@ -27,8 +27,7 @@ to the letter), `entropy`, `weights`.
 import math
 from array import array
 
-from edgeforest.budget import Budget, Rng, millionths, tidy
-from edgeforest.budget import between, refuse_unknown
+from edgeforest.budget import Budget, Rng, between, millionths, refuse_unknown, tidy
 from edgeforest.codes import Data, Reader, part_of, vote_scale, vote_shares
 from edgeforest.criteria import Split, decide, node_word
 from edgeforest.forest import (
