@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 KERNEL := setup.py $(wildcard edgeforest/engines/*.[ch] firmware/kernel/*.[ch])
 
-.PHONY: help demo test lint runtimes bench wheel clean
+.PHONY: help demo check test lint runtimes bench wheel clean
 
 help:
 	@echo "make demo      train on a sample sensor log, under a budget, and look at the result"
+	@echo "make check     ruff, types, and quick tests that need nothing fetched: under a minute"
 	@echo "make test      set up all that the tests need, and run them"
 	@echo "make lint      ruff"
 	@echo "make runtimes  fetch the runtimes that the tests use: MicroPython, onnxruntime, a browser"
@@ -43,6 +44,13 @@ lint: $(VENV)/test
 	@echo "== ruff"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+
+# What a change breaks most often: style, types, the rules of the house, models of earlier releases,
+# documents, and the same forest from every engine.
+QUICK := house types rng formats docs repository walking engine_options budget
+check: lint
+	@echo "== types and quick tests"
+	@$(BIN)/python -m pytest -n auto --dist load -q $(QUICK:%=tests/test_%.py)
 
 # Files in the order of their names: by their number of tests, those of a few slow ones would come last.
 test: lint runtimes

@@ -1,7 +1,6 @@
 """Categorical features: each value has a code. A board loads this file when it is given some."""
 
-from edgeforest.checks import between
-from edgeforest.checks import plain, sorted_set
+from edgeforest.budget import between, plain, sorted_set
 from edgeforest.forest import is_sequence
 
 if 0:  # for type checkers: a board compiles nothing of it

@@ -11,8 +11,7 @@ This file runs unchanged on CPython and MicroPython.
 
 from array import array
 
-from edgeforest.budget import LATE
-from edgeforest.checks import between, floats, plain, sorted_set
+from edgeforest.budget import LATE, between, floats, plain, sorted_set
 from edgeforest.forest import (
     BOARD,
     FEATURE,

@@ -25,11 +25,9 @@ to the letter), `entropy`, `weights`.
 """
 
 import math
-import struct
 from array import array
 
-from edgeforest.budget import Budget, Rng, millionths, tidy
-from edgeforest.checks import between, refuse_unknown
+from edgeforest.budget import Budget, Rng, between, millionths, refuse_unknown, tidy
 from edgeforest.codes import Data, Reader, part_of, vote_scale, vote_shares
 from edgeforest.criteria import Split, decide, node_word
 from edgeforest.forest import (
@@ -55,24 +53,20 @@ RACE_ROWS = 512  # rows that a race is expected to need, for sharing out a short
 LEAST_ROWS = 64  # fewer rows than this do not make a race worth running
 
 
-def race(
+def find_split(
     task: "Training", nodes: "NodeOperations", start: "int", end: "int", rng: "Rng", wanted: "int"
 ) -> "Generator[Training, None, Split | None]":
     """Find a node's split; a generator that yields between rounds and returns a Split or None.
 
-    All drawn features start. A round counts one more batch of the node's rows into their
-    histograms. Then every feature whose best arm cannot beat the leader's any more is out, and
-    costs nothing from there on. The race is decided when only the leader is left and no other
-    threshold of it can do much better. `wanted` rows are still to be raced in the whole tree: if
-    the budget is short, every race gets its part.
+    `wanted` rows are still to be raced in the whole tree: if the budget is short, every race gets
+    its part.
     """
     n = end - start
-    budget, criterion, splitter = task.budget, task.criterion, task.splitter
-    left = budget.left()
+    splitter = task.splitter
+    left = task.budget.left()
     if n <= GROUP_ROWS and splitter != "mab-paper":
         if left is None or wanted * task.max_features <= left:  # not short
-            split: "Split | None" = yield from nodes.race_small(start, end, rng)
-            return split
+            return (yield from nodes.race_small(start, end, rng))  # type: ignore[no-any-return]
     racing, stride = nodes.contenders(start, end, rng)
     if not racing:
         return None
@@ -88,6 +82,27 @@ def race(
         batch = most if n <= EXACT_BELOW else min(task.batch, most)
     elif left is not None and left < n * len(racing):
         return None  # exact or nothing
+    return (yield from race(task, nodes, racing, stride, start, n, batch, most))
+
+
+def race(
+    task: "Training",
+    nodes: "NodeOperations",
+    racing: "list[Any]",
+    stride: "int",
+    start: "int",
+    n: "int",
+    batch: "int",
+    most: "int",
+) -> "Generator[Training, None, Split | None]":
+    """The bandit at a node of n rows, of which it may count `most`, in batches that grow.
+
+    All drawn features start. A round counts one more batch of the node's rows into their
+    histograms. Then every feature whose best arm cannot beat the leader's any more is out, and
+    costs nothing from there on. The race is decided when only the leader is left and no other
+    threshold of it can do much better.
+    """
+    budget, criterion = task.budget, task.criterion
     seen = squares = 0
     while True:
         granted = budget.take(min(batch, most - seen), len(racing))
@@ -111,16 +126,10 @@ def race(
         if not racing:
             return None
         if seen == most or not granted:
-            lead = racing[0]
-            for c in racing:
-                if c.best[0] > lead.best[0]:
-                    lead = c
+            lead = max(racing, key=lambda c: c.best[0])  # of equals the first
             break
         nodes.measure(criterion, racing, stride, total, rest)
-        lead = racing[0]
-        for c in racing:
-            if c.gain > lead.gain:
-                lead = c
+        lead = max(racing, key=lambda c: c.gain)
         impurity = criterion.impurity(total)
         slack = max(task.tolerance * lead.gain, TOLERANCE_IMPURITY * impurity)
         if impurity > 0:  # else one class only was seen, of a node that is known to be mixed
@@ -185,11 +194,11 @@ class GrowingTree:
         forest.threshold.extend(self.threshold)
         forest.votes.extend(self.votes)
         forest.feature.extend(self.feature)
-        code = "I" if here + n > 65535 else "H"
-        right = array(code, bytes(struct.calcsize(code) * n))
-        if code == "I":
+        code, size = "H", 2
+        if here + n > 65535:
+            code, size = "I", 4
             forest.right = array("I", forest.right)
-        forest.right.extend(right)
+        forest.right.extend(array(code, bytes(size * n)))
         forest.roots.append(here)
         last = here + n
         stack = [(0, -1)]
@@ -282,7 +291,7 @@ class Grower:
                 if self._may_split(start, end, depth):
                     # Each node has its own random stream: the order of growth changes nothing.
                     rng = Rng(key ^ start, end)
-                    split = yield from race(task, nodes, start, end, rng, self.wanted)
+                    split = yield from find_split(task, nodes, start, end, rng, self.wanted)
                     if split and split.gain * (end - start) / size >= task.min_impurity_decrease:
                         self._note(tree, raced, split)
                 if tree.waits(raced):  # paid for itself; what lies below it is still to come
@@ -523,10 +532,8 @@ class Training:
         n_jobs: "int" = 1,
     ) -> "None":
         refuse_unknown(kind, criterion, splitter)
-        self.kind = kind
-        self.splitter = splitter
-        self.engine = engine
-        self.n_jobs = n_jobs
+        self.kind, self.splitter = kind, splitter
+        self.engine, self.n_jobs = engine, n_jobs
         extra = kind == "extra-trees"
         if n_bins is None:
             n_bins = 2 if extra else 16  # ExtraTrees: one random threshold a feature
@@ -557,31 +564,20 @@ class Training:
         data = self.data = Data(X, y, reader, criterion == "mse", n_features, by_column)
         data.name_features(names, categorical)
         if data.regression:
-            if splitter == "mab-paper":
-                data.width = 5
-            if data.span:  # from squared targets to squared levels
-                per = LEVELS / data.span
-                self.min_impurity_decrease = self.min_impurity_decrease * per * per
+            from edgeforest.mse import count_levels
+
+            count_levels(self)
         rng = Rng(self.seed)
         self.features = array("H", range(data.m))
         if kind == "random-patches":
             from edgeforest.kinds import draw_patch
 
             draw_patch(self, rng)
-        usable = len(self.features)
-        if max_features is None:
-            max_features = usable if extra and data.regression else int(math.sqrt(usable))
-        self.max_features = part_of("max_features", max_features, usable)
         if sample_weight is not None or class_weight is not None:
             from edgeforest.weights import read_weights
 
             data.weights = read_weights(data, sample_weight, class_weight)
-        if max_samples is None:
-            max_samples = useful_rows(self.max_depth, data.regression) or data.drawable()
-        self.sample_size = part_of("max_samples", max_samples, data.drawable())
-        # Places that a tree needs to draw its rows into.
-        drawn = self.bootstrap or data.weights
-        self.row_places = self.sample_size if drawn else data.drawable()
+        self._size(max_features, max_samples)
         self.trees: "TreeGrower" = engine.grower(self)
         if self.budget.bytes is not None:
             from edgeforest.memory import check_room
@@ -597,6 +593,22 @@ class Training:
 
     def __iter__(self) -> "Iterator[Training]":
         return self._steps or iter(())
+
+    def _size(
+        self, max_features: "int | float | None", max_samples: "int | float | None"
+    ) -> "None":
+        """Find out how many features a race has, and how many rows a tree draws."""
+        data, usable = self.data, len(self.features)
+        if max_features is None:
+            every = self.kind == "extra-trees" and data.regression
+            max_features = usable if every else int(math.sqrt(usable))
+        self.max_features = part_of("max_features", max_features, usable)
+        drawable = data.drawable()
+        if max_samples is None:
+            max_samples = useful_rows(self.max_depth, data.regression) or drawable
+        self.sample_size = part_of("max_samples", max_samples, drawable)
+        # Places that a tree needs to draw its rows into.
+        self.row_places = self.sample_size if self.bootstrap or data.weights else drawable
 
     def _begin(self, criterion: "str") -> "Forest":
         """The forest without trees."""

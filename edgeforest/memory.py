@@ -14,7 +14,7 @@ def check_room(task: "Any") -> "None":
     least, room = task.working_bytes(0, 3), task.budget.bytes
     if least > room:
         raise ValueError(
-            f"training needs at least {least} bytes of working memory, the budget is {room}; "
+            f"bytes must be at least {least}, what this training works in, got {room}; "
             "use fewer rows or features"
         )
 

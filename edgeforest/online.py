@@ -20,8 +20,7 @@ The trees themselves are in `grove`. This file runs unchanged on CPython and Mic
 
 from array import array
 
-from edgeforest.budget import Budget, millionths, tidy
-from edgeforest.checks import between, plain, refuse_unknown, sorted_set
+from edgeforest.budget import Budget, between, millionths, plain, refuse_unknown, sorted_set, tidy
 from edgeforest.codes import vote_scale
 from edgeforest.core_pure import ENGINE
 from edgeforest.forest import (

@@ -3,7 +3,7 @@
 A board whose features are one buffer of bytes each does not load this file.
 """
 
-from edgeforest.checks import between
+from edgeforest.budget import between
 from edgeforest.forest import FEATURE, MASK, check_steady, is_sequence
 
 if 0:  # for type checkers: a board compiles nothing of it

@@ -5,7 +5,7 @@ A row's weight is its chance to be drawn for a tree. Histograms then stay plain 
 
 from array import array
 
-from edgeforest.checks import between
+from edgeforest.budget import between
 from edgeforest.forest import HUGE, MASK, amount, as_float, check_steady, is_sequence
 
 if 0:  # for type checkers: a board compiles nothing of it

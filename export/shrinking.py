@@ -16,7 +16,7 @@ from array import array
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
-from edgeforest.checks import between
+from edgeforest.budget import between
 from edgeforest.codes import vote_shares
 from edgeforest.forest import HUGE, INF, LEVELS, Forest
 from edgeforest.forests.merging import like

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from edgeforest import engines as engine
-from edgeforest.budget import millionths
-from edgeforest.checks import plain
+from edgeforest.budget import millionths, plain
 from edgeforest.codes import vote_scale
 from edgeforest.forest import HUGE, MASK, Forest
 from edgeforest.forests import walking

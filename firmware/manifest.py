@@ -9,7 +9,6 @@ package(  # noqa: F821
         "buffers.py",
         "careful.py",
         "categories.py",
-        "checks.py",
         "codes.py",
         "core_pure.py",
         "core_ulab.py",

@@ -178,7 +178,6 @@ def training(rows: int, criterion: str = "gini") -> Task:
 
 
 PREDICTING = ("forest", "loading")
-TRAINING = ("forest", "checks", "budget", "codes", "criteria", "nodes", "core_pure")
 TASKS = {
     "predict with a model of 3 kB": Task(PREDICT, PREDICTING, prepare=write_model),
     "gesture example": Task(GESTURE.read_text(encoding="utf-8")),

@@ -482,4 +482,5 @@ def test_tasks_that_do_not_fit(log, tmp_path, capsys):
 
 def test_memory_that_does_not_fit_is_refused(log, capsys):
     said = refused(capsys, "train", log, "--target", "activity", "--bytes", "10k")
-    assert "bytes of working memory, the budget is 10000" in said
+    assert "--bytes must be at least " in said
+    assert "got 10000; use fewer rows" in said

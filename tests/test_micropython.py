@@ -154,7 +154,7 @@ ef.Training(X, bytearray(200), by_column=True, budget=ef.Budget(bytes=t.working_
 """
     need, sentence = output(run_micropython(script, board, "128k")).splitlines()
     assert sentence == (
-        f"training needs at least {need} bytes of working memory, the budget is {int(need) - 1}; "
+        f"bytes must be at least {need}, what this training works in, got {int(need) - 1}; "
         "use fewer rows or features"
     )
 

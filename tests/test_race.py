@@ -11,7 +11,7 @@ from sklearn.datasets import make_classification, make_friedman1, make_regressio
 
 from edgeforest import Rng, core_pure, train
 from edgeforest.bounds import code_of, encode, make_bounds
-from edgeforest.core_pure import criterion_of, race
+from edgeforest.core_pure import criterion_of, find_split
 from edgeforest.criteria import Contender, arms, best_arm
 from edgeforest.race_paper import estimate
 
@@ -33,7 +33,7 @@ def probe(X, y, monkeypatch, **options):
         twin = Rng()
         twin.z, twin.w = rng.z, rng.w  # to draw the same features and bins again
         before = task.budget.spent.insertions
-        split = yield from race(task, nodes, start, end, rng, wanted)
+        split = yield from find_split(task, nodes, start, end, rng, wanted)
         if n < LEAST or split is None:
             return split
         cost = task.budget.spent.insertions - before
@@ -52,7 +52,7 @@ def probe(X, y, monkeypatch, **options):
         notes.append((n, cost, n * len(contenders), chosen / best if best > 0 else 1.0))
         return split
 
-    monkeypatch.setattr(core_pure, "race", probed)
+    monkeypatch.setattr(core_pure, "find_split", probed)
     core_pure.train(
         np.ascontiguousarray(X, dtype=np.float32).ravel().data,
         y.tolist(),

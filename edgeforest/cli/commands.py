@@ -5,7 +5,14 @@ import re
 import sys
 
 from edgeforest.host.version import __version__
-from edgeforest.cli import demo, engines, export, inspect, merge, predict, train, verify
+import edgeforest.cli.demo as demo
+import edgeforest.cli.engines as engines
+import edgeforest.cli.export as export
+import edgeforest.cli.inspect as inspect
+import edgeforest.cli.merge as merge
+import edgeforest.cli.predict as predict
+import edgeforest.cli.train as train
+import edgeforest.cli.verify as verify
 from edgeforest.cli.parser import Parser, Problem
 from edgeforest.cli.screen import StatusLine
 from edgeforest.host.names import visible

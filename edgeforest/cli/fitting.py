@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from edgeforest import engines
-from edgeforest.cli import report
+import edgeforest.cli.report as report
 from edgeforest.cli.outcome import Ready, Outcome
 from edgeforest.cli.models import engine_asked
 from edgeforest.cli.parser import Problem

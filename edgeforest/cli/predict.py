@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from edgeforest.cli import logs
+import edgeforest.cli.logs as logs
 from edgeforest.cli.models import load_model
 from edgeforest.cli.parser import Problem, add_command
 from edgeforest.cli.saving import refuse_output, replaced

@@ -5,7 +5,8 @@ import os
 from typing import Any
 
 from edgeforest import engines
-from edgeforest.cli import arguments, logs
+import edgeforest.cli.arguments as arguments
+import edgeforest.cli.logs as logs
 from edgeforest.cli.fitting import Request, fit
 from edgeforest.cli.outcome import Outcome
 from edgeforest.cli.models import check_engine

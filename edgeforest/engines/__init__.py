@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ca
 
 from edgeforest import core_pure, loading
 from edgeforest.budget import Budget
-from edgeforest.checks import between
+from edgeforest.budget import between
 from edgeforest.core_pure import Engine, Training
 from edgeforest.forest import Forest, Spent
 from edgeforest.host import frames, names

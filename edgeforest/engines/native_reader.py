@@ -16,7 +16,7 @@ from typing import Any
 from edgeforest.budget import LATE, Rng
 from edgeforest.categories import read_categories
 from edgeforest.codes import EDGE_ROWS, Data, Reader, check_in_time, read_columns
-from edgeforest.checks import floats
+from edgeforest.budget import floats
 from edgeforest.engines import _kernel
 from edgeforest.forest import check_steady
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from edgeforest.forest import Forest
-from edgeforest.estimators import fitting, out_of_bag, trees
+import edgeforest.estimators.fitting as fitting
+import edgeforest.estimators.out_of_bag as out_of_bag
+import edgeforest.estimators.trees as trees
 from edgeforest.estimators.out_of_bag import Drawn
 from edgeforest.estimators.parameters import Parameters
 from edgeforest.estimators.schema import encoded
@@ -134,7 +136,7 @@ class BaseForest(Parameters):
         >>> forest.feature_names_in_.tolist(), forest.forest_.predict([[16], [30]])
         (['temp'], ['no', 'yes'])
         """
-        from edgeforest.estimators import from_sources
+        import edgeforest.estimators.from_sources as from_sources
 
         found = from_sources.fit_source(self, source, target, drop, checkpoint, resume)
         self._take(found.forest, found.names)
@@ -143,7 +145,7 @@ class BaseForest(Parameters):
 
     def _partial_fit(self: Self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn rows in their order, and go on from the rows of earlier calls."""
-        from edgeforest.estimators import online
+        import edgeforest.estimators.online as online
 
         found = online.partial_fit(self, getattr(self, "_online", None), X, y, classes)
         self._take(found.learner.forest(), found.names)

@@ -9,7 +9,7 @@ from edgeforest import engines
 from edgeforest.core_pure import cut_back, sizes
 from edgeforest.budget import Budget
 from edgeforest.engines import sampling
-from edgeforest.estimators import parameters
+import edgeforest.estimators.parameters as parameters
 from edgeforest.estimators.out_of_bag import Drawn, EarlyStopping
 from edgeforest.host.fitted import check_features
 from edgeforest.forests import oob

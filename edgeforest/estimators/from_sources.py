@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgeforest.budget import Budget, Rng
 from edgeforest.engines import sampling
-from edgeforest.estimators import parameters
+import edgeforest.estimators.parameters as parameters
 from edgeforest.estimators.fitting import interrupted
 from edgeforest.host.progress import Watch
 from edgeforest.sources import open_source

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgeforest.forest import MASK
 from edgeforest.host.cores import usable_cores
-from edgeforest.checks import between
+from edgeforest.budget import between
 
 if TYPE_CHECKING:
     from collections.abc import Callable

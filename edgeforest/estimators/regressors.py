@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from edgeforest.estimators import prediction
+import edgeforest.estimators.prediction as prediction
 from edgeforest.estimators.base import BaseForest
 from edgeforest.estimators.schema import encoded
 from edgeforest.forests import oob

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from edgeforest.estimators import prediction
+import edgeforest.estimators.prediction as prediction
 from edgeforest.estimators.schema import encoded
 from edgeforest.forests import oob, walking
 from edgeforest.forests.merging import keep

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from edgeforest.checks import between
+from edgeforest.budget import between
 from edgeforest.forest import HUGE, INF, MASK, Forest
 from edgeforest.forests.walking import (
     Model,

@@ -24,7 +24,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from edgeforest import engines as engine
-from edgeforest.checks import between, sorted_set
+from edgeforest.budget import between, sorted_set
 from edgeforest.forest import HEADER, HUGE, LEVELS, MASK, SUM, Forest, Spent, attribute
 from edgeforest.forests import walking
 

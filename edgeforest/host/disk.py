@@ -1,4 +1,4 @@
-"""Replace a file on a computer's disk: a power cut, a kill or a full disk leaves the old or the new one.
+"""Replace a file on a disk: whatever happens, the old one or the new one is there, whole.
 
     replacing   a stream whose content becomes the file when all of it is written
     rename      give a file a name that may be another's, and flush that name to the disk

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from edgeforest.checks import plain
+from edgeforest.budget import plain
 from edgeforest.forest import HUGE
 
 if TYPE_CHECKING:
