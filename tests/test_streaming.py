@@ -133,7 +133,7 @@ def test_budgets_hold():
             assert 0 < forest.spent.insertions <= insertions
     forest = train(source, "y", n_trees=4000, max_samples=1000, budget=Budget(seconds=0.3))
     assert 1 <= len(forest) < 4000
-    with pytest.raises(ValueError, match="too few rows"):
+    with pytest.raises(ValueError, match="to hold enough rows of"):
         train(source, "y", budget=Budget(bytes=10_000))
 
 
@@ -331,7 +331,7 @@ def test_estimators_train_from_sources(tmp_path):
     [
         ({"target": "z"}, "no column 'z'"),
         ({"drop": ["a", "b"]}, "no column to learn"),
-        ({"categorical": ["y"]}, "no feature"),
+        ({"categorical": ["y"]}, "not a feature"),
         ({"task": "clustering"}, "task must be"),
         ({"sample_weight": [1, 2]}, "rows in memory"),
         ({"max_samples": 0}, "max_samples"),
