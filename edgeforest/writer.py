@@ -45,8 +45,10 @@ def pieces(forest: "Any") -> "Iterator[str]":
         yield f',"{key}":{_text(value)}'
     places: "Any" = ()  # written only if they are not 0, 1, 2, ...
     leaves = 0
+    leaf = bytearray(n)  # whether each node is one
     for i in range(n):
         if forest.split(i) is None:
+            leaf[i] = 1
             if forest.right[i] != leaves:
                 places = forest.right
             leaves += 1
@@ -62,7 +64,7 @@ def pieces(forest: "Any") -> "Iterator[str]":
         yield f',"{name}":"'
         part = []
         for i in range(len(values)):
-            if of_leaves is None or (forest.split(i) is None) is of_leaves:
+            if of_leaves is None or leaf[i] == of_leaves:
                 part.append(values[i])
                 if len(part) == PIECE:
                     yield to_base64(part, code)
