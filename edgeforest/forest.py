@@ -108,6 +108,7 @@ class Forest:
     cut: "array[int] | None"
     packed: "Any"  # what an engine makes of the arrays when it first predicts
 
+    leaf = LEAF  # what `feature` holds for one
     # How a computer takes rows of other kinds, such as frames; a board knows lists and arrays.
     adapt: "ClassVar[Callable[[Forest, Any], Any] | None]" = None
 
@@ -346,5 +347,5 @@ def check_steady(holds: "bool", what: "str", n: "int") -> "None":
     """Refuse data that are not what `len` said, or were something else when they were read again."""
     if not holds:
         raise ValueError(
-            f"{what} must yield {n} values, as its length says, and not change meanwhile"
+            f"{what} must yield {n} values, as its length says, and not change"
         )

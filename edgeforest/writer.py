@@ -45,17 +45,16 @@ def pieces(forest: "Any") -> "Iterator[str]":
         yield f',"{key}":{_text(value)}'
     places: "Any" = ()  # written only if they are not 0, 1, 2, ...
     leaves = 0
-    leaf = bytearray(n)  # whether each node is one
+    feature, leaf = forest.feature, forest.leaf
     for i in range(n):
-        if forest.split(i) is None:
-            leaf[i] = 1
+        if feature[i] == leaf:
             if forest.right[i] != leaves:
                 places = forest.right
             leaves += 1
     arrays: "tuple[tuple[str, Any, str, bool | None], ...]" = (
         ("range", (forest.low, forest.span), "f", None),
         ("roots", forest.roots, "I", None),
-        ("feature", forest.feature, "H", None),
+        ("feature", feature, "H", None),
         ("threshold", forest.threshold, "f", False),
         ("leaf", places, "I" if wide else "H", True),
         ("votes", forest.votes, "B" if small else "H", None),
@@ -64,7 +63,7 @@ def pieces(forest: "Any") -> "Iterator[str]":
         yield f',"{name}":"'
         part = []
         for i in range(len(values)):
-            if of_leaves is None or leaf[i] == of_leaves:
+            if of_leaves is None or (feature[i] == leaf) is of_leaves:
                 part.append(values[i])
                 if len(part) == PIECE:
                     yield to_base64(part, code)
