@@ -346,6 +346,4 @@ def as_float(v: "Any", i: "int", what: "str") -> "float":
 def check_steady(holds: "bool", what: "str", n: "int") -> "None":
     """Refuse data that are not what `len` said, or were something else when they were read again."""
     if not holds:
-        raise ValueError(
-            f"{what} must yield {n} values, as its length says, and not change"
-        )
+        raise ValueError(f"{what} must yield {n} values, as its length says, and not change")
