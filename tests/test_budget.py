@@ -199,7 +199,7 @@ def test_the_budget_in_bytes_limits_the_nodes(spare):
 @on_every_engine
 def test_too_few_bytes_are_refused_before_anything_is_read():
     y = [int(v > 1) for v in VALUES]
-    with pytest.raises(ValueError, match=r"needs at least \d+ bytes .* the budget is 1000"):
+    with pytest.raises(ValueError, match=r"^bytes must be at least \d+, .* got 1000"):
         train_steps(ROWS, y, budget=Budget(bytes=1000), categorical=[4])
 
 

@@ -64,7 +64,7 @@ for name, (table, more) in tables.items():
             run(1000)
             raise SystemExit("a budget of 1000 bytes was enough")
         except ValueError as error:
-            least = int(re.search(r"needs at least (\\d+) bytes", str(error))[1])
+            least = int(re.search(r"must be at least (\\d+)", str(error))[1])
         limit = least + 200_000
         print(json.dumps([f"{name} {criterion}", limit, *peak(lambda: run(limit))]))
 
