@@ -135,6 +135,7 @@ def test_no_module_uses_another_ones_private_names(name: str) -> None:
             assert not private, f"line {node.lineno} uses {owner}.{node.attr}"
 
 
+@cache
 def made_here(name: str) -> set[str]:
     """Names of objects that a module makes of its own classes, whose privates it may use."""
     classes = {node.name for node in ast.walk(tree(name)) if isinstance(node, ast.ClassDef)}
