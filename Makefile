@@ -47,7 +47,7 @@ lint: $(VENV)/test
 
 # What a change breaks most often: style, types, the rules of the house, models of earlier releases,
 # documents, and the same forest from every engine.
-QUICK := house types rng formats docs repository walking engine_options budget
+QUICK := house types rng formats docs repository walking engine_options
 check: lint
 	@echo "== types and quick tests"
 	@$(BIN)/python -m pytest -n auto --dist load -q $(QUICK:%=tests/test_%.py)
