@@ -45,6 +45,7 @@ ALLOWED_IMPORTS = {
         "struct",
         "time",
         "edgeforest",
+        "edgeforest_kernel",  # guarded: the native module
     ),
 }
 # Bytes of the compiled files that a board keeps in its heap, by what it does.
