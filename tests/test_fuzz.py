@@ -18,19 +18,19 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from compared import ENGINES
 from mutants import mutants, scrambled
 from runtimes import install, needs_micropython, needs_mpy_cross, output, run_micropython
 
 import edgeforest
 from edgeforest import OnlineForest, load, loading, merge, train
-from edgeforest.engines import pick, present, with_predictor
+from edgeforest.engines import pick, with_predictor
 from edgeforest.reader import read_model
 from edgeforest.sources import open_source
 from edgeforest.sources.training import Streaming
 from edgeforest.storage import Resumable
 
 TIMES = float(os.environ.get("EDGEFOREST_FUZZ", "1"))
-ENGINES = present()
 ONLINE = [name for name in ENGINES if name != "numpy"]  # which learns as pure does
 WORDS = ["blue", "grün", "red"]
 

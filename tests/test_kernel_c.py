@@ -93,6 +93,7 @@ def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
         "PYTHONMALLOC": "malloc",  # so that the sanitizer knows Python's blocks one by one
         "PYTHONDONTWRITEBYTECODE": "1",
+        "EDGEFOREST_COMPARED": "native",  # whose results the same tests compare without sanitizers
         "EDGEFOREST_EXAMPLES": str(EXAMPLES),
         "EDGEFOREST_FUZZ": str(FUZZ),
         "EDGEFOREST_CASES": str(WRONG),
