@@ -31,7 +31,7 @@ from runtimes import (
 import edgeforest
 from edgeforest import Windows, train
 from edgeforest.buffers import RingBuffer
-from edgeforest.export import to_c, to_micropython
+from edgeforest.export import from_onnx, shrink, to_c, to_micropython, to_onnx
 from edgeforest.host import recordings
 from edgeforest.windows import FEATURES, MOST, sines, square_root
 
@@ -487,6 +487,22 @@ def test_a_model_of_some_features_gets_their_rows(bits: int) -> None:
     expected = windows.rows(table)[:, places]
     assert (some.rows(table) == expected).all()
     assert [list(some.row) for row in table if some.push(row)] == expected.tolist()
+
+
+def test_windows_survive_whatever_is_done_with_a_forest() -> None:
+    windows = Windows(2, 16, 8)
+    forest = model(windows)
+    rows, labels = np.zeros((4, windows.n_features)), [0, 1, 0, 1]
+    others = [
+        edgeforest.merge([forest, model(windows)]),
+        edgeforest.prune(forest, rows, labels, max_trees=1),
+        shrink(forest)[0],
+        from_onnx(to_onnx(forest)),
+    ]
+    for other in others:
+        assert Windows.of(other).names == windows.names
+    with pytest.raises(ValueError, match=r"feature 0 is .* in forest 1"):
+        edgeforest.merge([forest, model(Windows(2, 16, 4))])
 
 
 def test_names_survive_a_csv_and_the_command_line(tmp_path: Path) -> None:
