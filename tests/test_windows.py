@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from cortex import needs_cortex, run_cortex
 from runtimes import (
+    GET_RUNTIMES,
+    find_compiler,
     find_micropython,
     install,
     needs,
@@ -413,12 +415,49 @@ int main(void)
     assert [int(v) for v in output(run([program])).split()] == expected.ravel().tolist()
 
 
-@needs_gcc
-def test_the_header_compiles_as_cpp(tmp_path: Path) -> None:
-    (tmp_path / "model.h").write_text(to_c(model(Windows(2, 20, 5)), prefer="speed"))
-    (tmp_path / "main.cpp").write_text(MAIN, encoding="utf-8")
-    done = run(["g++", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "main.cpp"], tmp_path)
-    assert done.returncode == 0, done.stderr
+BOARDS = {
+    "Cortex-M0": ["arm-none-eabi-gcc", "-mcpu=cortex-m0", "-mthumb", *STRICT],
+    "ATmega328P": ["avr-gcc", "-mmcu=atmega328p", *STRICT],
+    "C++": ["g++", "-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Werror"],
+}
+
+
+@pytest.mark.parametrize(
+    "board",
+    [
+        pytest.param(board, marks=needs(find_compiler(name) is not None, f"no {name}: {how}"))
+        for board, (name, *_) in BOARDS.items()
+        for how in ["apt install g++" if name == "g++" else GET_RUNTIMES]
+    ],
+)
+def test_the_header_compiles_for_boards(
+    board: str, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    called, *flags = BOARDS[board]
+    compiler, size = (
+        find_compiler(called),
+        find_compiler(called.replace("g++", "gcc")[:-3] + "size"),
+    )
+    assert compiler
+    (tmp_path / "main.c").write_text(
+        """#include "model.h"
+int push(model_windows *w, const int16_t *sample);
+int push(model_windows *w, const int16_t *sample) { return model_push(w, sample); }
+""",
+        encoding="utf-8",
+    )
+    sizes = []
+    for bits, rows in ((16, "int16"), (16, "float32"), (8, "uint8")):
+        windows = Windows(3, 64, 32, bits=bits)
+        for names in (windows.names, windows.names[::3]):
+            header = to_c(model(windows, names), rows=rows)  # type: ignore[arg-type]
+            (tmp_path / "model.h").write_text(header, encoding="utf-8")
+            command = [compiler, *flags, "-Os", "-c", "main.c", "-o", "main.o"]
+            done = run(command, tmp_path)
+            assert done.returncode == 0, done.stderr
+            if size:
+                sizes.append(output(run([size, "main.o"], tmp_path)).split()[6])
+    figure(f"bytes of code and tables: {', '.join(sizes)}")
 
 
 def test_only_rows_that_can_hold_features_get_a_push() -> None:
