@@ -613,7 +613,6 @@ def test_verbose_shows_a_bar_of_tqdm_or_lines(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
 
 
-@on_every_engine
 @pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
 def test_training_stops_when_the_score_has_stopped_growing(kind, figure):
     X, y = DIABETES if kind.regression else load_digits(return_X_y=True)
