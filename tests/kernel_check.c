@@ -574,7 +574,11 @@ static void run_case(void)
     task.criterion = (uint8_t)(turn % 3);
     task.splitter = (uint8_t)(turn / 3 % 3);
     task.extra = (uint8_t)(turn / 9 % 2);
+#ifdef EF_BOARD
+    int layout = (int)(turn / 18 % NUMBERS); /* which reads codes alone */
+#else
     int layout = (int)(turn / 18 % LAYOUTS);
+#endif
     int gaps = layout != RAW && below(2);
     size_t n = (size_t)pick(SMALL, 9);
     if (turn % 7 == 0)

@@ -87,7 +87,7 @@ static int spaced_cuts(ef_tree *tree, const ef_column *column, int first, int la
     ef_real low = ef_bound(column, first > 0 ? first - 1 : 0);
     ef_real span = ef_bound(column, last) - low;
     for (int i = 1; i < bins; i++)
-        spots[i - 1] = task->extra ? low + span * ((ef_real)ef_rng_next(&tree->rng) / 1073741824.0)
+        spots[i - 1] = task->extra ? low + span * ((ef_real)ef_rng_next(&tree->rng) / 1073741824)
                                    : low + span * (ef_real)i / (ef_real)bins;
     if (task->extra)
         sort_spots(spots, bins - 1);

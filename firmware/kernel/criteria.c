@@ -36,7 +36,7 @@ ef_real ef_impurity(const ef_tree *tree, const int64_t *total)
         return mse_impurity(total);
     int64_t n = ef_rows_in(tree, total);
     if (EF_IS_GINI(task))
-        return 1.0 - squares_of(total, tree->width) / (ef_real)(n * n);
+        return 1 - squares_of(total, tree->width) / (ef_real)(n * n);
     return (ef_log(tree, n) - xlogx(tree, total) / (ef_real)n) * EF_LOG2E;
 }
 
@@ -72,7 +72,7 @@ ef_real ef_per_score(const ef_task *task, int64_t n)
 {
     if (EF_IS_MSE(task))
         return 1.0;
-    return (EF_IS_GINI(task) ? 1.0 : EF_LOG2E) / (ef_real)n;
+    return (EF_IS_GINI(task) ? 1 : EF_LOG2E) / (ef_real)n;
 }
 
 /* ef_describe for each criterion. */
@@ -109,10 +109,10 @@ static ef_real describe_gini(const ef_tree *tree, const int64_t *left, const int
     ef_real s_right = (ef_real)b / (ef_real)(n_right * n_right);
     for (int32_t k = 0; k < width; k++) {
         ef_real share = (ef_real)total[k] / dn;
-        on_left[k] = 2.0 * ((ef_real)left[k] / dl - share) - (s_left - s);
-        on_right[k] = 2.0 * ((ef_real)(total[k] - left[k]) / dr - share) - (s_right - s);
+        on_left[k] = 2 * ((ef_real)left[k] / dl - share) - (s_left - s);
+        on_right[k] = 2 * ((ef_real)(total[k] - left[k]) / dr - share) - (s_right - s);
     }
-    *bias = 1.0 - s_left - s_right + s;
+    *bias = 1 - s_left - s_right + s;
     return (dl * s_left + dr * s_right) / dn - s;
 }
 
@@ -139,7 +139,7 @@ static ef_real describe_entropy(const ef_tree *tree, const int64_t *left, const 
     for (int32_t k = 0; k < width; k++)
         if (total[k])
             cells--;
-    *bias = (ef_real)cells * 0.5 * EF_LOG2E;
+    *bias = (ef_real)cells * (ef_real)0.5 * EF_LOG2E;
     return gain / (ef_real)n;
 }
 
@@ -185,10 +185,10 @@ ef_real ef_scatter(const ef_tree *tree, const int64_t *cells, const int64_t *who
     if (EF_IS_MSE(tree->task)) {
         if (cells[0] == 0)
             return 0.0;
-        ef_real n = (ef_real)cells[0], other = two ? *two : 0.0, difference = *one - other;
-        ef_real aside = 2.0 * ((ef_real)cells[1] / n - (ef_real)whole[1] / (ef_real)whole[0]) -
+        ef_real n = (ef_real)cells[0], other = two ? *two : 0, difference = *one - other;
+        ef_real aside = 2 * ((ef_real)cells[1] / n - (ef_real)whole[1] / (ef_real)whole[0]) -
                        (*one + other);
-        return n * difference * difference * (4.0 * mse_impurity(cells) + aside * aside);
+        return n * difference * difference * (4 * mse_impurity(cells) + aside * aside);
     }
     for (int32_t k = 0; k < tree->width; k++) {
         ef_real d = two ? one[k] - two[k] : one[k];

@@ -36,8 +36,8 @@ extern "C" {
 #define EF_CLASSES 4096    /* the most classes */
 
 /* What a race computes with. The pure engine on a computer has double; a board whose processor has
- * no doubles is compiled with -DEF_REAL=float -fsingle-precision-constant. Such a forest differs
- * where two splits are almost equally good. Codes and votes are the same with either. */
+ * no doubles is compiled with -DEF_REAL=float. Such a forest differs where two splits are almost
+ * equally good. Codes and votes are the same with either. */
 #ifndef EF_REAL
 #define EF_REAL double
 #endif

@@ -34,7 +34,7 @@ static int better_threshold(ef_tree *tree, const ef_contender *c, ef_real rest, 
     ef_real *lead_left = on_right + width, *lead_right = lead_left + width;
     int64_t n = ef_rows_in(tree, total);
     ef_real size = (ef_real)n, bias;
-    ef_real far = 2.0 * task->z * ef_root(c->variance);
+    ef_real far = 2 * task->z * ef_root(c->variance);
     ef_left_of(tree, c, c->bin, c->missing_left, best);
     ef_real gain = ef_describe(tree, best, total, &bias, lead_left, lead_right);
     ef_arms a;
@@ -81,7 +81,7 @@ int ef_decide(ef_tree *tree, const ef_contender *lead, ef_real rest, int some_mi
     if (!some_missing) /* no value was missing: one that is joins the larger side */
         split->missing_left = task->raw || 2 * ef_rows_in(tree, left) > ef_rows_in(tree, total);
     if (tree->width == 5 && EF_IS_MSE(task))
-        gain *= 1024.0; /* back to squared levels */
+        gain *= 1024; /* back to squared levels */
     split->feature = lead->feature;
     split->code = lead->cuts[lead->bin];
     split->equal = lead->equal;
@@ -203,8 +203,8 @@ static int eliminate(ef_tree *tree, ef_rounds *r, ef_contender **leader)
     }
     *leader = lead;
     ef_real impurity = ef_impurity(tree, EF_TOTAL(tree));
-    ef_real slack = ef_larger(task->tolerance * lead->gain, EF_TOLERANCE_IMPURITY * impurity);
-    if (!(impurity > 0.0)) /* the rows so far are of one class, but the node is known to be mixed */
+    ef_real slack = ef_larger(task->tolerance * lead->gain, (ef_real)EF_TOLERANCE_IMPURITY * impurity);
+    if (!(impurity > 0)) /* the rows so far are of one class, but the node is known to be mixed */
         return 0;
     int kept = 0;
     for (int j = 0; j < r->n_racing; j++) {

@@ -13,7 +13,7 @@
 
 #include "internal.h"
 
-#define EF_LOG2E 1.4426950408889634
+#define EF_LOG2E ((ef_real)1.4426950408889634)
 
 /* Vectors of `width` sums in the workspace. The first has the sums of the whole node. */
 #define EF_TOTAL(tree) ((tree)->sums)

@@ -224,7 +224,7 @@ int ef_race_small(ef_tree *tree, int64_t start, int64_t n_rows, ef_split *split)
     lay_planes(tree, &piece, &small, total);
     int64_t size = ef_rows_in(tree, total);
     ef_real perfect = EF_IS_GINI(task) ? (ef_real)size
-                     : EF_IS_ENTROPY(task) ? 0.0 : (ef_real)HUGE_VAL;
+                     : EF_IS_ENTROPY(task) ? 0 : (ef_real)HUGE_VAL;
     while ((drawn < task->max_features || chosen == 0) &&
            ef_draw_next(tree, rows, n, &drawn, c)) {
         if (!ef_varies(c->head, n))

@@ -16,7 +16,9 @@
 #include "py/dynruntime.h"
 #define EF_TYPE mp_obj_full_type_t
 #else
+#include "py/binary.h"
 #include "py/objlist.h"
+#include "py/objstr.h"
 #include "py/runtime.h"
 #define EF_TYPE const mp_obj_type_t
 #endif

@@ -1,20 +1,25 @@
 /* The functions of the module `edgeforest_kernel`; edgeforest_kernel.py has the rest of it. */
 #include "binding.h"
 
-#ifndef EF_ONLY_PREDICT
 /* What this build can grow; all else is done in Python. */
-static const char PARTS[] = "mab exact gini"
-#ifndef EF_WITHOUT_MSE
-                            " mse"
+#ifdef EF_WITHOUT_MSE
+#define PART_MSE ""
+#else
+#define PART_MSE " mse"
 #endif
-#ifndef EF_WITHOUT_ENTROPY
-                            " entropy"
+#ifdef EF_WITHOUT_ENTROPY
+#define PART_ENTROPY ""
+#else
+#define PART_ENTROPY " entropy"
 #endif
-#ifndef EF_WITHOUT_PAPER
-                            " mab-paper"
+#ifdef EF_WITHOUT_PAPER
+#define PART_PAPER ""
+#else
+#define PART_PAPER " mab-paper"
 #endif
-    ;
+#define PARTS "mab exact gini" PART_MSE PART_ENTROPY PART_PAPER
 
+#ifndef EF_ONLY_PREDICT
 static MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(trees_obj, 9, 9, ef_trees);
 static MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(begin_obj, 4, 4, ef_begin);
 static MP_DEFINE_CONST_FUN_OBJ_3(grow_obj, ef_grow);
@@ -82,7 +87,7 @@ static const mp_rom_map_elem_t globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR_close), MP_ROM_PTR(&close_obj)},
     {MP_ROM_QSTR(MP_QSTR_write), MP_ROM_PTR(&write_obj)},
     {MP_ROM_QSTR(MP_QSTR_predictor), MP_ROM_PTR(&predictor_obj)},
-    {MP_ROM_QSTR(MP_QSTR_REAL), MP_ROM_QSTR(EF_IS_FLOAT ? MP_QSTR_f : MP_QSTR_d)},
+    {MP_ROM_QSTR(MP_QSTR_REAL), MP_ROM_QSTR(sizeof(ef_real) == sizeof(float) ? MP_QSTR_f : MP_QSTR_d)},
     {MP_ROM_QSTR(MP_QSTR_PARTS), MP_ROM_PTR(&parts_obj)},
 };
 static MP_DEFINE_CONST_DICT(globals, globals_table);
