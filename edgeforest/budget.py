@@ -3,7 +3,6 @@
     Budget    limits in insertions, seconds and bytes; `take` grants work before it is done
     share     what one of several trees gets of it
     Rng       the same random integers on every machine
-    tidy      collect garbage where a small heap gains by it
     between   and other checks of what the user gave
 
 The checks are here because every file of its own costs a board half a kilobyte.
@@ -21,7 +20,6 @@ from edgeforest.forest import (
     MASK,
     SPLITTERS,
     Spent,
-    collect,
     is_sequence,
 )
 
@@ -107,20 +105,6 @@ def _ticks_diff(now: "int", then: "int") -> "int":
 if hasattr(time, "ticks_ms"):  # MicroPython's clock wraps around; ticks_diff knows
     _ticks = time.ticks_ms
     _ticks_diff = time.ticks_diff  # type: ignore[attr-defined]
-
-
-_untidy = bytearray(1)  # calls of `tidy` since the last collection
-
-
-def tidy(often: "bool" = False) -> "None":
-    """On a small heap: collect garbage, so that what lives on stays close together.
-
-    That takes longer than most of what is done in between: where it is asked for `often`, one call
-    in eight does it.
-    """
-    _untidy[0] = (_untidy[0] + 1) & 7
-    if not often or not _untidy[0]:
-        collect()
 
 
 class Budget:

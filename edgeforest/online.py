@@ -20,7 +20,7 @@ The trees themselves are in `grove`. This file runs unchanged on CPython and Mic
 
 from array import array
 
-from edgeforest.budget import Budget, between, millionths, plain, refuse_unknown, sorted_set, tidy
+from edgeforest.budget import Budget, between, millionths, plain, refuse_unknown, sorted_set
 from edgeforest.codes import vote_scale
 from edgeforest.core_pure import ENGINE
 from edgeforest.forest import (
@@ -36,6 +36,7 @@ from edgeforest.forest import (
     as_rows,
     attribute,
     check_steady,
+    collect,
 )
 from edgeforest.grove import CATEGORIES, SCALE, START, Grove, Plan, for_forest, for_grove, widened
 from edgeforest.loading import from_base64
@@ -556,7 +557,7 @@ class OnlineForest:
         """
         with self._saving:  # not `_lock`: rows are learned while a slow card is written
             forest, state = self._whole()
-            tidy()
+            collect()
             from edgeforest.storage import write
 
             write(forest, path, state)
