@@ -35,7 +35,7 @@ def best_of_all(
     """The arm of highest score with at least `least` rows a side: see `criteria.best_arm`."""
     n = criterion.size(total)
     best = None
-    top = -1e300
+    top: "float" = 0
     for t, missing_left, left in arms(c.h, c.bins, stride, c.equal):
         n_left = criterion.size(left)
         if n_left < least or n - n_left < least:

