@@ -20,9 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "firmware")]
-
+for folder in ("tests", "firmware"):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / folder))
 import build
 from cortex import PER_MICROSECOND, run_cortex
 from runtimes import install, output, run_micropython

@@ -27,7 +27,7 @@ to the letter), `entropy`, `weights`.
 import math
 from array import array
 
-from edgeforest.budget import Budget, Rng, between, millionths, refuse_unknown, tidy
+from edgeforest.budget import Budget, Rng, between, millionths, refuse_unknown
 from edgeforest.codes import Data, Reader, part_of, vote_scale, vote_shares
 from edgeforest.criteria import Split, decide, node_word
 from edgeforest.forest import (
@@ -36,6 +36,7 @@ from edgeforest.forest import (
     LEVELS,
     MASK,
     Forest,
+    collect,
     kernel,
     split_of,
 )
@@ -107,7 +108,6 @@ def race(
     seen = squares = 0
     while True:
         granted = budget.take(min(batch, most - seen), len(racing))
-        tidy(True)
         if granted:
             at, more = nodes.count(racing, stride, start + seen, start + seen + granted)
             squares += more
@@ -190,7 +190,7 @@ class GrowingTree:
         n = len(self.feature)
         before = len(forest.votes) // len(forest.classes or (0,))
         here = len(forest.feature)
-        tidy()
+        collect()
         # All at once, the largest first: a small heap has few large gaps.
         forest.threshold.extend(self.threshold)
         forest.votes.extend(self.votes)
@@ -350,7 +350,7 @@ class Grower:
         if task.splitter != "exact" and end - start > GROUP_ROWS:
             # The race has seen some rows; the gain is computed from all of them.
             cells = nodes.cells(start, middle)
-            tree.gain[node] = task.criterion.describe(cells, nodes.cells(start, end))[0]
+            tree.gain[node] = task.criterion.describe(cells, nodes.cells(start, end), True)[0]
         left = tree.add(start, middle, depth + 1)
         tree.right[node] = tree.add(middle, end, depth + 1)
         tree.left[node] = left  # the last, since Ctrl-C may come in between
