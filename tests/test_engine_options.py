@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -161,47 +160,3 @@ def test_the_options_are_those_of_training_and_of_their_types():
 def test_training_in_steps_and_at_once_take_the_same():
     for function in (engine.train, engine.train_steps):
         assert keywords(function) == {"engine", "n_jobs"}
-
-
-USER = """\
-from array import array
-from edgeforest import Budget, Forest, Training, engine, load, train, train_steps
-
-rows = [[1.0, 2.0], [3.0, 4.0]]
-budget = Budget(insertions=1000, seconds=1)
-forest: Forest = train(rows, [0, 1], n_trees=3, criterion="gini", engine="pure", budget=budget)
-training: Training = train_steps([array("f", [1, 2])], [1.5, 2.5], by_column=True, n_jobs=-1)
-for step in training:
-    print(step.budget.spent.insertions)
-again: Forest = load(forest.to_json())
-used: str = engine.name
-others: list[str] = [name for name in engine.absent()]
-"""
-WRONG = {
-    "train(rows, [0, 1], n_tree=3)": 'Unexpected keyword argument "n_tree"',
-    "train(rows, [0, 1], criterion='ginni')": 'Argument "criterion" to "train"',
-    "train_steps(rows, [0, 1], engine='fast')": 'Argument "engine" to "train_steps"',
-    "train_steps(rows, [0, 1], n_jobs='all')": 'Argument "n_jobs" to "train_steps"',
-    "engine.nane": 'Module has no attribute "nane"',
-    "load(5)": 'Argument 1 to "load"',
-}
-
-
-def test_a_type_checker_knows_a_right_program_from_a_wrong_one(tmp_path):
-    if find_spec("mypy") is None:
-        pytest.skip("needs mypy: pip install mypy")
-    program = tmp_path / "program.py"
-    program.write_text(USER + "".join(f"{line}\n" for line in WRONG))
-    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
-    done = subprocess.run(
-        [*mypy, "--follow-imports=silent", str(program), "edgeforest/engines/__init__.py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
-    assert len(errors) == len(WRONG), done.stdout + done.stderr
-    first = USER.count("\n") + 1
-    for place, (error, expected) in enumerate(zip(errors, WRONG.values(), strict=True), first):
-        assert error.startswith(f"{program}:{place}: ")
-        assert expected in error

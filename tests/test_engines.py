@@ -11,6 +11,7 @@ from array import array
 
 import numpy as np
 import pytest
+from compared import ENGINES, REFERENCE
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from runtimes import needs
@@ -20,8 +21,7 @@ from edgeforest import forest as forest_file
 from edgeforest.engines import load
 from edgeforest.forest import Forest
 
-EXAMPLES = int(os.environ.get("EDGEFOREST_EXAMPLES", "400"))  # of the grid; raise it at will
-ENGINES = engine.present()
+EXAMPLES = int(os.environ.get("EDGEFOREST_EXAMPLES", "250"))  # of the grid; raise it at will
 NAN = float("nan")
 
 KINDS = ("random-forest", "extra-trees", "random-patches")
@@ -327,7 +327,7 @@ def difference(one, two):
 def forests_of(X, y, **options):
     """The forest of each engine, by name; they are the same, and so is what is refused."""
     grown = {name: attempt(name, X, y, **options) for name in ENGINES}
-    wanted = grown["pure"]
+    wanted = grown[REFERENCE]
     for name, found in grown.items():
         if isinstance(wanted, tuple) or isinstance(found, tuple):
             assert found == wanted, name
@@ -351,7 +351,7 @@ def same_answers(forests, rows):
     """Every engine's forest predicts the same for these rows, together and one by one."""
     if not forests:
         return
-    expected = answers_of(forests["pure"], rows)
+    expected = answers_of(forests[REFERENCE], rows)
     for name, forest in forests.items():
         assert answers_of(forest, rows) == expected, name
         if len(rows):
@@ -591,7 +591,7 @@ def test_a_training_taken_step_by_step_ends_with_the_same_forest(name, criterion
     for step in training:
         assert step is training
         assert step.budget.spent.insertions <= 40_000
-    whole = train(X, y, engine="pure", criterion=criterion, n_trees=3, budget=40_000)
+    whole = train(X, y, engine=REFERENCE, criterion=criterion, n_trees=3, budget=40_000)
     assert training.forest().to_json() == whole.to_json()
     assert training.forest().engine == name
 
@@ -601,9 +601,9 @@ def test_a_forest_may_be_asked_for_before_the_first_step(name):
     X, signal = table(300)
     for options in ({}, {"criterion": "mse"}, {"budget": 5}, {"kind": "random-patches"}):
         y = targets(signal, options.get("criterion"))
-        early = [train_steps(X, y, engine=e, **options).forest() for e in (name, "pure")]
+        early = [train_steps(X, y, engine=e, **options).forest() for e in (name, REFERENCE)]
         assert early[0].to_json() == early[1].to_json()
-        same_answers({"pure": early[1], name: early[0]}, X[:5])
+        same_answers({REFERENCE: early[1], name: early[0]}, X[:5])
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -677,7 +677,7 @@ def test_an_infinite_number_is_refused_by_native_or_was_never_looked_at(row):
     X = with_infinite((row, 2), float("inf"))
     found = attempt("native", X, LARGE_LABELS, **SHORT)
     if isinstance(found, tuple):
-        assert found == attempt("pure", X, LARGE_LABELS, **SHORT)
+        assert found == attempt(REFERENCE, X, LARGE_LABELS, **SHORT)
     else:
         X = with_infinite((row, 2), 1.5)
         assert found.to_json() == train(X, LARGE_LABELS, engine="native", **SHORT).to_json()
@@ -835,10 +835,10 @@ def test_lists_and_single_rows_are_predicted_alike(trained):
         same_answers(trained, rows)
         for row in rows[:6]:
             answers = {name: forest.predict(row) for name, forest in trained.items()}
-            assert set(answers.values()) == {answers["pure"]}
+            assert set(answers.values()) == {answers[REFERENCE]}
     for forest in trained.values():
-        assert forest.predict(iter(none)) == trained["pure"].predict(none)
-        assert forest.predict(iter(none[5])) == trained["pure"].predict(none[5])
+        assert forest.predict(iter(none)) == trained[REFERENCE].predict(none)
+        assert forest.predict(iter(none[5])) == trained[REFERENCE].predict(none[5])
 
 
 def test_many_rows_are_predicted_as_one_by_one(trained):
@@ -881,7 +881,7 @@ def test_rows_that_cannot_be_predicted_get_the_same_sentence(trained, wrong):
         with pytest.raises((TypeError, ValueError)) as caught:
             forest.predict(wrong)
         said[name] = type(caught.value), str(caught.value)
-    assert set(said.values()) == {said["pure"]}
+    assert set(said.values()) == {said[REFERENCE]}
 
 
 def test_a_forest_of_more_than_65535_nodes_predicts_alike():
@@ -894,7 +894,7 @@ def test_a_forest_of_more_than_65535_nodes_predicts_alike():
         name: engine.with_predictor(loading.load(text), engine.pick(name)) for name in ENGINES
     }
     same_answers(forests, X[:99])
-    assert grown.predict(X[:99]) == forests["pure"].predict(X[:99])
+    assert grown.predict(X[:99]) == forests[REFERENCE].predict(X[:99])
 
 
 # ---- The same numbers in another type ---------------------------------------------------------

@@ -261,10 +261,12 @@ def test_the_package_exports_what_it_says_it_does():
 
 
 PROGRAM = """
+from array import array
 from typing import Any
 
 import edgeforest
 from edgeforest import Budget, Forest, Progress, RandomForestClassifier, Training
+from edgeforest import engine, load, train, train_steps
 from edgeforest.core_pure import Grower
 
 
@@ -289,41 +291,52 @@ text: str = edgeforest.export_text(joined) + str(edgeforest.explain(model, {"x0"
 share: Any = model.predict_proba([[1.0]])[0, 0]
 for tree in model.estimators_[1:]:
     depth: int = tree.get_depth()
-Grower(Training([[1], [2]], [0, 1]), HalfOfNodes)
-model.budget = "much"
+
+rows = [[1.0, 2.0], [3.0, 4.0]]
+budget = Budget(insertions=1000, seconds=1)
+plain: Forest = train(rows, [0, 1], n_trees=3, criterion="gini", engine="pure", budget=budget)
+training: Training = train_steps([array("f", [1, 2])], [1.5, 2.5], by_column=True, n_jobs=-1)
+for step in training:
+    print(step.budget.spent.insertions)
+again: Forest = load(plain.to_json())
+used: str = engine.name
+others: list[str] = [name for name in engine.absent()]
 """
+# Lines of a program, and a part of what is said against each.
+WRONG = {
+    "Grower(Training([[1], [2]], [0, 1]), HalfOfNodes)": '"Callable[[Training], NodeOperations]"',
+    "model.budget = 'much'": '"str"',
+    "train(rows, [0, 1], n_tree=3)": 'Unexpected keyword argument "n_tree"',
+    "train(rows, [0, 1], criterion='ginni')": 'Argument "criterion" to "train"',
+    "train_steps(rows, [0, 1], engine='fast')": 'Argument "engine" to "train_steps"',
+    "train_steps(rows, [0, 1], n_jobs='all')": 'Argument "n_jobs" to "train_steps"',
+    "engine.nane": 'Module has no attribute "nane"',
+    "load(5)": 'Argument 1 to "load"',
+}
 
 
 def test_strict_type_checking_finds_nothing_but_the_mistakes(tmp_path):
-    """In the package, and in a program that uses it and has two mistakes in its last lines.
+    """In the package, and in a program that uses it and has mistakes in its last lines.
 
     That the operations of an engine are all there is checked where they are given to a `Grower`.
     """
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM, encoding="utf-8")
+    program.write_text(PROGRAM + "".join(f"{line}\n" for line in WRONG), encoding="utf-8")
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--strict",
-            "--cache-dir",
-            str(tmp_path / "cache"),
-            PACKAGE,
-            EXPORT,
-            program,
-        ],
+        [*mypy, PACKAGE, EXPORT, program],
         capture_output=True,
         text=True,
         cwd=PACKAGE.parent,  # where pyproject.toml is
     )
     complaints = [line for line in done.stdout.splitlines() if ": error: " in line]
-    assert len(complaints) == 2, done.stdout + done.stderr
-    assert '"Callable[[Training], NodeOperations]"' in complaints[0]
-    assert '"str"' in complaints[1]
-    last = PROGRAM.count("\n")
-    for line, complaint in zip((last - 1, last), complaints, strict=True):
-        assert complaint.rpartition("program.py:")[2].startswith(f"{line}:")
+    assert len(complaints) == len(WRONG), done.stdout + done.stderr
+    first = PROGRAM.count("\n") + 1
+    for place, (complaint, expected) in enumerate(
+        zip(complaints, WRONG.values(), strict=True), first
+    ):
+        assert complaint.rpartition("program.py:")[2].startswith(f"{place}:")
+        assert expected in complaint
 
 
 def test_the_package_says_that_it_is_typed():

@@ -7,10 +7,10 @@ import threading
 from array import array
 
 import pytest
+from compared import ENGINES
 
 from edgeforest import OnlineForest, engine, train, train_steps
 
-ENGINES = engine.present()
 SENTENCE = "as its length says"
 ROWS = 400
 
