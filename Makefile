@@ -12,7 +12,7 @@ help:
 	@echo "make check     ruff, types, and quick tests that need nothing fetched: under a minute"
 	@echo "make test      set up all that the tests need, and run them"
 	@echo "make lint      ruff"
-	@echo "make runtimes  fetch the runtimes that the tests use: MicroPython, onnxruntime, a browser"
+	@echo "make runtimes  fetch what the tests use: MicroPython, an emulated board, onnxruntime, a browser"
 	@echo "make bench     pure Python beside scikit-learn, in one run"
 	@echo "make wheel     build both wheels into dist/, and look inside them"
 	@echo "make clean     remove what these made"

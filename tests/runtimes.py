@@ -30,6 +30,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "edgeforest" / "core_pure.py"
+COMPILERS = ROOT / ".runtimes" / "compilers" / "usr" / "bin"
 VARIABLE = "EDGEFOREST_MICROPYTHON"
 # MicroPython puts HOME into its heap, as a part of sys.path. PATH is for the script that starts it.
 BOARD_ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath)}
@@ -92,6 +93,12 @@ def find_browser() -> str | None:
     """The command of a headless browser: the named one, ours, or the system's."""
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     return _find_program(BROWSER_VARIABLE, "chromium/chromium", *names)
+
+
+@cache
+def find_compiler(name: str) -> str | None:
+    """The path of a compiler, or of a tool beside it, for boards: ours, or the system's."""
+    return next(filter(None, map(shutil.which, [str(COMPILERS / name), name])), None)
 
 
 def run(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from forests import all_equal, encoded_cases
-from runtimes import needs, run
+from runtimes import GET_RUNTIMES, find_compiler, needs, run
 
 from edgeforest import train
 from edgeforest.export.c_header import to_c
@@ -399,14 +399,22 @@ BOARDS = {
     "ATmega328P": ["avr-gcc", "-mmcu=atmega328p"],
     "C++": ["g++", "-x", "c++"],
 }
-PACKAGES = {"arm-none-eabi-gcc": "gcc-arm-none-eabi", "avr-gcc": "gcc-avr avr-libc", "g++": "g++"}
 
 
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize(
+    "board",
+    [
+        pytest.param(board, marks=needs(find_compiler(name) is not None, f"no {name}: {how}"))
+        for board, (name, *_) in BOARDS.items()
+        for how in ["apt install g++" if name == "g++" else GET_RUNTIMES]
+    ],
+)
 def test_the_header_compiles_for_boards(board: str, tmp_path: Path, figure) -> None:
-    compiler, *flags = BOARDS[board]
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler} here: apt install {PACKAGES[compiler]}")
+    called, *flags = BOARDS[board]
+    compiler = find_compiler(called)
+    size = find_compiler(called.replace("gcc", "size").replace("g++", "size"))
+    assert compiler, called
+    assert size, called
     sizes = []
     forests = {
         "whole": (made(3, whole="h", classes=4, scale=255), "int16"),
@@ -424,7 +432,6 @@ def test_the_header_compiles_for_boards(board: str, tmp_path: Path, figure) -> N
                 f"{said} ask(const {kind} *row) {{ return model_predict(row); }}\n"
             )
             compile_c(tmp_path, *flags, "-c", "main.c", "-o", "main.o", compiler=compiler)
-            size = compiler.replace("gcc", "size").replace("g++", "size")
             parts = subprocess.check_output([size, "-A", "main.o"], cwd=tmp_path, text=True)
             held = {
                 part: sum(int(n) for n in re.findall(rf"^\.{part}\S*\s+(\d+)", parts, re.MULTILINE))

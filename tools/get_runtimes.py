@@ -9,6 +9,8 @@ Each comes from a package registry that this machine is already set up for:
 - `.runtimes/onnxruntime-web/` and `.runtimes/onnxruntime-node/`: what runs ONNX models in browsers
   and in Node.js (`node run.mjs cases.json` writes the answers of models as JSON).
 - `.runtimes/chromium/`: a headless browser.
+- `.runtimes/compilers/`, `.runtimes/qemu-arm/`, `.runtimes/micropython-source/` and
+  `.runtimes/cortex-m3/`: an emulated board (`tools/board_runtimes.py`).
 
 Nothing outside `.runtimes/` is changed (but for npm's own cache) and no root rights are needed. A
 runtime that cannot be had here is named with the reason and what to do; only `--strict` makes that
@@ -18,20 +20,30 @@ an error, because the tests that need a missing runtime skip themselves.
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import shutil
 import signal
-import subprocess
 import sys
 import tarfile
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-RUNTIMES = Path(__file__).resolve().parent.parent / ".runtimes"
+from board_runtimes import BOARD_RUNTIMES
+from fetching import (
+    NETWORK_TIMEOUT,
+    Runtime,
+    StepError,
+    apt_elsewhere,
+    download,
+    find_tool,
+    get_runtime,
+    run,
+    run_online,
+    say,
+    unpack,
+    write_if_changed,
+    write_wrapper,
+)
 
 DEBIAN_SUITE = "trixie"
 DEBIAN_PACKAGES = (
@@ -44,12 +56,6 @@ DEBIAN_PACKAGES = (
     "libmbedx509-7",
 )
 DEBIAN_VERSION = "MicroPython v1.25"
-# The suite is signed with its predecessor's key too, so an older Debian's keyring also vouches
-# for it. Newer releases name the same file .pgp.
-DEBIAN_KEYRINGS = (
-    Path("/usr/share/keyrings/debian-archive-keyring.pgp"),
-    Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
-)
 X86_MACHINES = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
 
 NPM_PACKAGE = "@micropython/micropython-webassembly-pyscript"
@@ -66,41 +72,11 @@ ONNXRUNTIME_WEB_FILES = (
 CHROMIUM_PACKAGE = "@sparticuz/chromium"
 CHROMIUM_VERSION = "153.0.0"
 
-LOCAL_TIMEOUT = 30
-NETWORK_TIMEOUT = 240
-RETRY_PAUSE = 2
-
 # The folder is found from the wrapper's own place, so that it can be moved or linked to.
 I386_WRAPPER = """\
 #!/bin/sh
 here=$(dirname -- "$(readlink -f -- "$0")")
 exec "$here/lib/ld-linux.so.2" --library-path "$here/lib" "$here/bin/micropython" "$@"
-"""
-
-# Private state keeps the system's package lists out of it, and the system's preferences and
-# default release out of this. Hooks are cleared since they would act on the system's own cache.
-# The user is the present one because apt's sandbox user often may not read the project's folder.
-APT_CONFIG = """\
-#clear APT::Architectures;
-#clear APT::Update::Pre-Invoke;
-#clear APT::Update::Post-Invoke;
-#clear APT::Update::Post-Invoke-Success;
-APT::Architecture "i386";
-APT::Architectures {{ "i386"; }};
-APT::Default-Release "";
-APT::Sandbox::User "";
-APT::Update::Error-Mode "any";
-Acquire::Languages "none";
-Acquire::http::Timeout "30";
-Acquire::https::Timeout "30";
-Dir::Etc::sourcelist "{folder}/sources.list";
-Dir::Etc::sourceparts "/dev/null";
-Dir::Etc::preferences "/dev/null";
-Dir::Etc::preferencesparts "/dev/null";
-Dir::State "{folder}/state";
-Dir::State::lists "{folder}/lists";
-Dir::State::status "{folder}/status";
-Dir::Cache "{folder}/cache";
 """
 
 WASM_RUNNER = f"""\
@@ -274,134 +250,13 @@ CHROMIUM_FONTS = """\
 """
 
 
-class StepError(Exception):
-    """A step failed; the message is one sentence for the person who runs this."""
-
-
-@dataclass(frozen=True)
-class Runtime:
-    """One runtime: how to see that it works, how to build it, what to do when that fails."""
-
-    name: str
-    version_in: Callable[[Path], str]
-    build: Callable[[Path, Path], None]
-    advice: str
-
-
-def say(text: str) -> None:
-    """Print one line at once, since a download may take long."""
-    print(text, flush=True)
-
-
-def error_line(stderr: str) -> str:
-    """Pick the line that tells the reason out of what apt-get or npm wrote."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    marked = [line for line in lines if line.startswith(("E:", "npm error", "npm ERR!"))]
-    return (marked or lines[-1:] or ["no message"])[0]
-
-
-def run(command: list[str], timeout: float = LOCAL_TIMEOUT, cwd: Path | None = None) -> str:
-    """Run a command and return what it printed, or raise StepError with its reason."""
-    name = Path(command[0]).name
-    try:
-        done = subprocess.run(
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            timeout=timeout,
-            cwd=cwd,
-            # Untranslated messages, so that error_line knows them.
-            env={**os.environ, "LC_ALL": "C"},
-        )
-    except subprocess.TimeoutExpired:
-        raise StepError(f"{name} did not finish within {timeout:.0f} seconds") from None
-    except OSError as error:
-        raise StepError(f"{name} could not be started ({error.strerror})") from error
-    if done.returncode != 0:
-        raise StepError(f"{name} failed with code {done.returncode}: {error_line(done.stderr)}")
-    return done.stdout
-
-
-def run_online(command: list[str], cwd: Path) -> str:
-    """Run a command that uses the network, once more when it fails the first time."""
-    try:
-        return run(command, NETWORK_TIMEOUT, cwd)
-    except StepError as error:
-        say(f"  {error}; trying once more")
-        time.sleep(RETRY_PAUSE)
-        return run(command, NETWORK_TIMEOUT, cwd)
-
-
-def find_tool(name: str) -> str:
-    """Return the path of a program, or raise StepError when it is not installed."""
-    path = shutil.which(name)
-    if path is None:
-        raise StepError(f"{name} is not on this machine")
-    return path
-
-
-def write_if_changed(path: Path, text: str) -> None:
-    """Write a generated file again when this script has changed since it was made."""
-    data = text.encode()
-    if not path.is_file() or path.read_bytes() != data:
-        path.write_bytes(data)
-
-
-def debian_mirror() -> str:
-    """Ask apt for the address of the main archive that this machine uses."""
-    # Without release info, apt tells the addresses even when it has no package lists yet.
-    form = "$(COMPONENT) $(RELEASE) $(REPO_URI)"
-    listing = run([find_tool("apt-get"), "indextargets", "--no-release-info", "--format", form])
-    rows = [line.split(maxsplit=2) for line in listing.splitlines() if line.startswith("main ")]
-    # A dash marks the additions to a release: -security, -updates, -backports.
-    mirrors = [uri for _, release, uri in rows if "-" not in release and uri[:6] != "cdrom:"]
-    if not mirrors:
-        raise StepError("apt knows no Debian archive")
-    # Vendors' archives stand beside Debian's own, whose path ends in its name by custom.
-    return min(mirrors, key=lambda mirror: not mirror.rstrip("/").endswith("/debian"))
-
-
-def debian_source() -> str:
-    """Return the one line of the private sources.list."""
-    keyring = next((path for path in DEBIAN_KEYRINGS if path.is_file()), None)
-    # Without Debian's keyring file, apt falls back to the keys that the system trusts.
-    signed_by = f"[signed-by={keyring}] " if keyring else ""
-    return f"deb {signed_by}{debian_mirror()} {DEBIAN_SUITE} main\n"
-
-
-def make_apt_folder(folder: Path) -> list[str]:
-    """Lay out private apt state in folder and return the apt-get command that uses it."""
-    for name in ("state", "lists/partial", "cache/archives/partial"):
-        (folder / name).mkdir(parents=True)
-    (folder / "status").touch()
-    (folder / "sources.list").write_text(debian_source(), encoding="utf-8")
-    config = folder / "apt.conf"
-    config.write_text(APT_CONFIG.format(folder=folder), encoding="utf-8")
-    return [find_tool("apt-get"), "-q", "-c", str(config)]
-
-
-def download_debs(folder: Path) -> list[Path]:
-    """Download the packages into folder and return their paths."""
-    apt_get = make_apt_folder(folder)
-    say(f"  reading the package list of Debian {DEBIAN_SUITE} for i386")
-    run_online([*apt_get, "update"], folder)
-    say(f"  downloading {len(DEBIAN_PACKAGES)} packages")
-    run_online([*apt_get, "download", *DEBIAN_PACKAGES], folder)
-    return sorted(folder.glob("*.deb"))
-
-
 def build_i386(target: Path, scratch: Path) -> None:
     """Make the folder of the 32-bit MicroPython, with only what it needs to run."""
     if sys.platform != "linux" or platform.machine().lower() not in X86_MACHINES:
         raise StepError("32-bit x86 programs for Linux do not run on this machine")
-    debs = download_debs(scratch)
+    debs = download(apt_elsewhere(scratch, DEBIAN_SUITE, "i386"), DEBIAN_PACKAGES, scratch)
     say("  unpacking")
-    for deb in debs:
-        run([find_tool("dpkg-deb"), "-x", str(deb), str(scratch / "unpacked")])
+    unpack(debs, scratch / "unpacked")
     # Only the files directly in the library folder are wanted: the folders below it hold
     # character set converters, which are larger than all the rest.
     (target / "bin").mkdir()
@@ -416,13 +271,6 @@ def build_i386(target: Path, scratch: Path) -> None:
 def write_i386_wrapper(folder: Path) -> None:
     """Write the shell script that starts MicroPython with its own loader and libraries."""
     write_wrapper(folder / "micropython", I386_WRAPPER)
-
-
-def write_wrapper(wrapper: Path, text: str) -> None:
-    """Write a shell script that can be run."""
-    write_if_changed(wrapper, text)
-    if not os.access(wrapper, os.X_OK):
-        wrapper.chmod(0o755)
 
 
 def i386_version(folder: Path) -> str:
@@ -564,41 +412,8 @@ RUNTIME_LIST = (
         f"{NODE_ADVICE}; elsewhere install Chromium or Chrome, which the tests find by themselves, "
         "or name one in EDGEFOREST_CHROMIUM",
     ),
+    *BOARD_RUNTIMES,
 )
-
-
-def build_runtime(runtime: Runtime) -> str:
-    """Build a runtime beside its place, try it, move it there and return its version."""
-    place = RUNTIMES / runtime.name
-    RUNTIMES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".making-", dir=RUNTIMES) as making:
-        target, scratch = Path(making, "target"), Path(making, "scratch")
-        target.mkdir()
-        scratch.mkdir()
-        runtime.build(target, scratch)
-        version = runtime.version_in(target)
-        if place.exists():
-            shutil.rmtree(place)
-        target.rename(place)
-    return version
-
-
-def get_runtime(runtime: Runtime) -> bool:
-    """Make sure that a runtime is there and works; say the reason when it cannot be had."""
-    place = RUNTIMES / runtime.name
-    if place.is_dir():
-        try:
-            say(f"{runtime.name}: already there, {runtime.version_in(place)}")
-            return True
-        except (StepError, OSError) as error:
-            say(f"{runtime.name}: there, but not usable ({error})")
-    say(f"{runtime.name}: fetching")
-    try:
-        say(f"{runtime.name}: ready, {build_runtime(runtime)}")
-        return True
-    except (StepError, OSError) as error:
-        say(f"{runtime.name}: not available, because {error}; {runtime.advice}.")
-        return False
 
 
 def main(arguments: list[str] | None = None) -> int:
