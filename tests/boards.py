@@ -6,19 +6,24 @@ repeated exactly and many runs can differ.
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 from runtimes import ROOT
 
 import edgeforest
+from edgeforest import storage
 
 FIRMWARE = ROOT / "firmware"
-GESTURE = FIRMWARE / "examples" / "gesture.py"
+EXAMPLES = FIRMWARE / "examples"
+GESTURE = EXAMPLES / "gesture.py"
 
 # Rows of 6 bytes, by column: the buffers of a sensor, used where they are.
 TRAIN = """
@@ -151,6 +156,36 @@ def write_log(folder: Path, seed: int) -> None:
     np.save(folder / "bytes.npy", table.astype("u1"))
 
 
+def example(name: str) -> ModuleType:
+    """A program of `firmware/examples/` as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def write_room(folder: Path, seed: int) -> None:
+    """`room.py` of the examples, that simulates another room for each seed."""
+    text = (EXAMPLES / "room.py").read_text(encoding="utf-8")
+    (folder / "room.py").write_text(text.replace("seed=1", f"seed={seed}"), encoding="utf-8")
+
+
+def write_room_model(folder: Path, seed: int) -> None:
+    """`room.py`, and `room.json` as `log_sd_train.py` makes it, from 500 readings of a room."""
+    shutil.copy(EXAMPLES / "room.py", folder)
+    sensors = example("room").Simulated(seed)
+    rows, labels = [], []
+    for _ in range(500):
+        row = bytearray(3)
+        sensors.read(row)
+        rows.append(row)
+        labels.append(sensors.somebody())
+    options = {"names": ["light", "temperature", "humidity"], "n_trees": 5, "max_depth": 3}
+    storage.train(rows, labels, folder / "room.json", seed=seed, **options)
+
+
 @dataclass(frozen=True)
 class Task:
     """What is copied to a board, what runs there, with which arguments.
@@ -181,6 +216,14 @@ PREDICTING = ("forest", "loading")
 TASKS = {
     "predict with a model of 3 kB": Task(PREDICT, PREDICTING, prepare=write_model),
     "gesture example": Task(GESTURE.read_text(encoding="utf-8")),
+    "predict_only example": Task(
+        (EXAMPLES / "predict_only.py").read_text(encoding="utf-8"),
+        PREDICTING,
+        prepare=write_room_model,
+    ),
+    "log_sd_train example": Task(
+        (EXAMPLES / "log_sd_train.py").read_text(encoding="utf-8"), prepare=write_room
+    ),
     "train on 800 rows": training(800),
     "regression on 800 rows": training(800, "mse"),
     "train from a file, stop, go on": Task(

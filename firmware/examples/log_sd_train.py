@@ -136,7 +136,9 @@ def main():
     print("The log has", log.shape[0], "rows")
     forest = learn(log, folder + "model.json")
     print("The model is in", folder + "model.json:", len(forest), "trees,", forest.spent)
-    print("Accuracy on the last fifth of the log: %.3f; a fixed answer: %.3f" % accuracy(log, forest))
+    print(
+        "Accuracy on the last fifth of the log: %.3f; a fixed answer: %.3f" % accuracy(log, forest)
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,358 @@
+"""The programs of `firmware/examples/`: on a computer, in a board's heap, and on the emulated board.
+
+`gesture.py` has its tests in `test_micropython.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from boards import EXAMPLES, PREDICTING, example, promised
+from cortex import needs_cortex, run_cortex
+from runtimes import (
+    install,
+    needs_board_heap,
+    needs_micropython,
+    needs_mpy_cross,
+    output,
+    run,
+    run_cpython,
+    run_micropython,
+)
+
+import edgeforest
+from edgeforest import storage
+
+# What each program needs beside it.
+BESIDE = {
+    "log_sd_train": ("room.py",),
+    "predict_only": ("room.py", "room.json"),
+}
+
+
+def text_of(name: str) -> str:
+    return (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+
+
+def put(name: str, folder: Path, *only: str, compiled: bool = True) -> Path:
+    """A board, or a folder for CPython, with our files and what a program needs beside it."""
+    install(folder, compiled, only)
+    for file in BESIDE[name]:
+        shutil.copy(EXAMPLES / file, folder)
+    return folder
+
+
+def promised_heap(name: str) -> int:
+    """The heap in kB of an example, from the table in firmware/README.md."""
+    return promised(rf"\[`{name}\.py`\][^\n]*\| (\d+) kB \|")
+
+
+def claimed(name: str) -> float:
+    """The accuracy that an example reaches at least, in percent, from the same table."""
+    return promised(rf"\[`{name}\.py`\][^\n]*\| (\d+) % \|")
+
+
+def accuracy(text: str) -> float:
+    """The accuracy that a program printed, in percent."""
+    found = re.search(r"^Accuracy\D*(\d\.\d+)", text, re.MULTILINE)
+    assert found, text
+    return 100 * float(found[1])
+
+
+def without_seconds(text: str) -> str:
+    return re.sub(r"seconds=[\d.]+", "seconds", text)
+
+
+# ---- All of them
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_an_example_runs_in_a_checkout(name: str, tmp_path: Path) -> None:
+    put(name, tmp_path, compiled=False)  # as from the root folder, without writing into it
+    command = [sys.executable, "-B", str(EXAMPLES / f"{name}.py")]
+    assert accuracy(output(run(command, tmp_path))) >= claimed(name)
+
+
+@needs_mpy_cross
+@needs_board_heap
+@pytest.mark.parametrize("name", BESIDE)
+def test_an_example_runs_in_the_heap_that_is_promised(name: str, tmp_path: Path) -> None:
+    board = put(name, tmp_path / "board")
+    host = put(name, tmp_path / "host", compiled=False)
+    text = output(run_micropython(text_of(name), board, f"{promised_heap(name)}k"))
+    assert accuracy(text) >= claimed(name)
+    expected = output(run_cpython(text_of(name), host))
+    assert without_seconds(text) == without_seconds(expected)
+
+
+@needs_mpy_cross
+@needs_cortex
+@pytest.mark.parametrize("name", BESIDE)
+def test_an_example_runs_on_the_emulated_board(name: str, tmp_path: Path) -> None:
+    put(name, tmp_path)
+    text = output(run_cortex(text_of(name), tmp_path, f"{promised_heap(name)}k"))
+    assert accuracy(text) >= claimed(name)
+
+
+# ---- log_sd_train.py
+
+# The power fails as soon as the program prints this.
+CUT = """
+import sys
+import log_sd_train as program
+
+def cut(*words):
+    text = " ".join([str(word) for word in words])
+    print(text)
+    if text.startswith(sys.argv[1]):
+        sys.exit()
+
+program.print = cut
+program.main()
+"""
+
+
+@pytest.fixture
+def logging(tmp_path: Path) -> Path:
+    """A folder for CPython with the program as a module."""
+    shutil.copy(EXAMPLES / "log_sd_train.py", tmp_path)
+    return put("log_sd_train", tmp_path, compiled=False)
+
+
+def test_the_model_that_comes_with_the_examples_is_the_one_of_the_log(logging: Path) -> None:
+    output(run_cpython(CUT, logging, ["never"]))
+    assert (logging / "model.json").read_bytes() == (EXAMPLES / "room.json").read_bytes()
+
+
+def test_the_log_is_a_file_of_numpy(logging: Path) -> None:
+    output(run_cpython(CUT, logging, ["The log has"]))
+    table = np.load(logging / "log.npy")
+    assert table.shape == (4000, 4)
+    sensors = example("room").Simulated()
+    row = bytearray(3)
+    for expected in table[:500]:
+        sensors.read(row)
+        assert expected.tolist() == [*row, sensors.somebody()]
+
+
+def test_a_log_that_was_cut_short_is_continued(logging: Path) -> None:
+    output(run_cpython(CUT, logging, ["Recorded 2000"]))
+    assert not (logging / "log.npy").exists()
+    part = logging / "log.npy.part"
+    before = part.read_bytes()
+    assert len(before) == 128 + 4 * 2000
+    part.write_bytes(before[:-1])  # half a row
+    text = output(run_cpython(CUT, logging, ["The log has"]))
+    assert "Recorded 0 " not in text
+    after = (logging / "log.npy").read_bytes()
+    assert after[: len(before) - 4] == before[:-4]
+    assert len(after) == 128 + 4 * 4000
+
+
+@pytest.mark.parametrize("size", [0, 127, 130])
+def test_a_log_that_was_cut_short_at_its_head_is_begun_again(logging: Path, size: int) -> None:
+    output(run_cpython(CUT, logging, ["Recorded 1000"]))
+    part = logging / "log.npy.part"
+    part.write_bytes(part.read_bytes()[:size])
+    program = text_of("log_sd_train").replace("ROWS = 4000", "ROWS = 300")
+    output(run_cpython(program, logging))
+    assert np.load(logging / "log.npy").shape == (300, 4)
+
+
+def test_a_log_of_somebody_else_is_not_touched(logging: Path) -> None:
+    log = logging / "log.npy"
+    log.write_bytes(b"not a table of numbers")
+    done = run_cpython(CUT, logging, ["never"])
+    assert "ValueError: log.npy is not a .npy file" in done.stderr
+    assert log.read_bytes() == b"not a table of numbers"
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_training_goes_on_after_power_cuts_with_the_same_model(tmp_path: Path) -> None:
+    board = put("log_sd_train", tmp_path)
+    shutil.copy(EXAMPLES / "log_sd_train.py", board)
+    for stop, since in (("Tree 1", ""), ("Tree 3", "Going on after tree 1"), ("never", "tree 3")):
+        text = output(run_micropython(CUT, board, "128k", [stop]))
+        assert since in text
+        assert storage.load(board / "model.json").predict([100, 160, 120]) in (0, 1)
+    assert "Tree 3" not in text
+    assert "Tree 4" in text
+    assert (board / "model.json").read_bytes() == (EXAMPLES / "room.json").read_bytes()
+    again = output(run_micropython(CUT, board, "128k", ["never"]))
+    assert "Tree" not in again
+    assert accuracy(again) == accuracy(text)
+
+
+CARDS = {
+    "a slot": ("machine.SDCard = lambda: 'slot'", "slot"),
+    "a module on SPI": (
+        "sys.modules['sdcard'] = sdcard = Module()\nsdcard.SDCard = lambda spi, pin: (spi, pin)",
+        "((0, 18, 19, 16), 17)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fake", "card"), CARDS.values(), ids=CARDS)
+def test_a_card_is_mounted_where_there_is_one(logging: Path, fake: str, card: str) -> None:
+    script = f"""
+import sys
+class Module:
+    pass
+sys.modules["machine"] = machine = Module()
+sys.modules["vfs"] = vfs = Module()
+machine.SPI = lambda number, sck, mosi, miso: (number, sck, mosi, miso)
+machine.Pin = lambda number: number
+mounted = []
+vfs.mount = lambda card, folder: mounted.append((folder, str(card)))
+{fake}
+import log_sd_train as program
+program.os.listdir = lambda folder: [folder[1:] for folder, _ in mounted]
+print(program.find_card(), mounted)
+print(program.find_card(), len(mounted))
+def broken(*_):
+    raise OSError(5)
+mounted.clear()
+vfs.mount = broken
+print(repr(program.find_card()))
+"""
+    first, second, *last = output(run_cpython(script, logging)).splitlines()
+    assert first == f"/sd/ [('/sd', {card!r})]"
+    assert second == "/sd/ 1"  # after a soft reset it is there already
+    assert last == ["No card found: the files are here", "''"]
+
+
+# ---- room.py and predict_only.py
+
+MACHINE = """
+class Pin:
+    IN = PULL_UP = 1
+
+    def __init__(self, number, *_):
+        self.number = number
+
+    def value(self):
+        return 0 if self.number == 15 else 1
+
+class I2C:
+    light, air = bytes(2), bytes(6)
+
+    def __init__(self, number, sda, scl):
+        if (number, sda.number, scl.number) != (0, 4, 5):
+            raise ValueError("no such pins")
+        self.sent = []
+
+    def writeto(self, address, data):
+        self.sent.append((address, bytes(data)))
+
+    def readfrom(self, address, count):
+        if (0x23, b"\\x10") not in self.sent or self.sent[-1] != (0x38, b"\\xac\\x33\\x00"):
+            raise OSError(5)
+        return {0x23: self.light, 0x38: self.air}[address][:count]
+"""
+
+
+def test_the_room_is_read_from_real_sensors_where_there_are_some(tmp_path: Path) -> None:
+    put("predict_only", tmp_path, compiled=False)
+    (tmp_path / "machine.py").write_text(MACHINE, encoding="utf-8")
+    script = """
+import time
+time.sleep_ms = lambda ms: None
+import machine
+import room
+sensors = room.find_sensors()
+row = bytearray(3)
+for lux, celsius, percent in ((0, -50, 0), (700, 20.5, 40), (1690, 40.9, 99.9), (54612, 149, 100)):
+    count = int(lux * 1.2)
+    machine.I2C.light = bytes([count >> 8, count & 255])
+    t = int((celsius + 50) / 200 * (1 << 20))
+    h = min((1 << 20) - 1, int(percent / 100 * (1 << 20)))
+    machine.I2C.air = bytes([0x1C, h >> 12, h >> 4 & 255, (h & 15) << 4 | t >> 16, t >> 8 & 255, t & 255])
+    sensors.read(row)
+    print(list(row), sensors.somebody())
+"""
+    lines = output(run_cpython(script, tmp_path)).splitlines()
+    assert lines == ["[0, 0, 0] 1", "[105, 152, 102] 1", "[253, 254, 255] 1", "[255, 255, 255] 1"]
+
+
+def test_a_model_and_readings_that_are_real_are_watched_for_ever(tmp_path: Path) -> None:
+    put("predict_only", tmp_path, compiled=False)
+    shutil.copy(EXAMPLES / "predict_only.py", tmp_path)
+    rows = [[i, 140, 90] for i in range(200)]
+    edgeforest.train(rows, [int(i > 99) for i in range(200)]).save(tmp_path / "model.json")
+    script = """
+import predict_only as program
+
+class Real:
+    simulated = False
+    turn = 0
+
+    def read(self, row):
+        self.turn += 1
+        if self.turn > 3000:
+            raise SystemExit
+        row[0], row[1], row[2] = 40 + self.turn // 1000 % 2 * 100, 140, 90
+
+    def somebody(self):
+        return 0
+
+program.find_sensors = lambda seed: Real()
+program.main()
+"""
+    assert output(run_cpython(script, tmp_path)).splitlines() == [
+        "Loaded model.json with 20 trees",
+        "light 140 temperature 140 humidity 90: somebody",
+        "light 40 temperature 140 humidity 90: nobody",
+        "light 140 temperature 140 humidity 90: somebody",
+    ]
+
+
+def test_without_a_model_one_sentence_says_what_to_do(tmp_path: Path) -> None:
+    put("predict_only", tmp_path, compiled=False)
+    (tmp_path / "room.json").unlink()
+    done = run_cpython(text_of("predict_only"), tmp_path)
+    assert done.returncode == 1
+    assert "OSError: there is no model here; copy one: mpremote cp firmware/" in done.stderr
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_predict_only_needs_two_of_our_files(tmp_path: Path) -> None:
+    board = put("predict_only", tmp_path, *PREDICTING)
+    assert accuracy(output(run_micropython(text_of("predict_only"), board))) >= claimed(
+        "predict_only"
+    )
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_predict_only_reads_and_predicts_without_allocation(tmp_path: Path) -> None:
+    board = put("predict_only", tmp_path)
+    shutil.copy(EXAMPLES / "predict_only.py", board)
+    script = """
+import micropython
+import predict_only as program
+program.print = lambda *words, end="": None
+forest = program.find_model()
+
+class Locked(program.find_sensors(seed=3).__class__):
+    turns = 0
+
+    def somebody(self):
+        self.turns += 1
+        if self.turns == 200:  # nothing is printed any more
+            micropython.heap_lock()
+        return self.here
+
+sensors = Locked(3)
+right = 0  # a new name would need room
+right = program.watch(sensors, forest)
+micropython.heap_unlock()
+print(sensors.turns, right > 800)
+"""
+    assert output(run_micropython(script, board)).endswith("1000 True\n")
