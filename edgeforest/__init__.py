@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from edgeforest.online import OnlineForest
     from edgeforest.sources import open_source
     from edgeforest.sources.training import train_source
+    from edgeforest.windows import Windows
 
 engine = engines  # its name in programs: `engine.name`, `engine.present()`
 
@@ -49,6 +50,7 @@ __all__ = [
     "Rng",
     "Spent",
     "Training",
+    "Windows",
     "explain",
     "export_text",
     "load",
@@ -83,6 +85,7 @@ _LATER = {
     "forests.pruning": ("prune",),
     "sources": ("open_source",),
     "sources.training": ("train_source",),
+    "windows": ("Windows",),
 }
 
 

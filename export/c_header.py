@@ -18,6 +18,7 @@ from typing import Any, Literal
 from edgeforest.forest import Forest
 from edgeforest.forests.walking import forest_of
 
+from . import c_windows
 from .layout import (
     Layout,
     Leaves,
@@ -30,6 +31,7 @@ from .layout import (
     most_votes,
     read_leaves,
     read_trees,
+    windows_of,
 )
 from .scaling import RANGES, RowType, Scale, scales_of
 
@@ -77,7 +79,8 @@ def to_c(
     takes a power of ten for each feature. `prefer="size"` writes tables that a loop of a few lines
     walks through, `prefer="speed"` writes every split as a branch: fewer instructions, more flash.
     Votes and labels are those of `Forest.predict_into`, and a regression's value is that of
-    `Forest.predict`, to the last bit.
+    `Forest.predict`, to the last bit. If the features are those of `Windows`, and rows are float32 or
+    int16 without a scale, the header also turns samples into rows: `model_push(&windows, sample)`.
 
     >>> from edgeforest import train
     >>> X = [[i % 50, i % 7] for i in range(300)]
@@ -109,7 +112,11 @@ class _Header:
         self.set: list[str] = []  # statements that set pointers
         self.most = most_votes(forest)
         self.scaled = "" if scale is None else self._scaled()
+        self.windows = windows_of(forest, rows, scale is not None)
         self.body = self._branches() if speed else self._tables()
+        self.push = ""
+        if self.windows:
+            self.push = c_windows.in_c(self.windows, name, self.row_type, self._array)
 
     def text(self) -> str:
         """The whole header."""
@@ -133,6 +140,7 @@ class _Header:
             self._predict(),
             self._label(),
             self.scaled,
+            self.push,
             "#endif",
         ]
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -151,6 +159,8 @@ class _Header:
                 f"{self.row_type} {name}_scaled(int feature, float x)  a number for a row",
                 "",
             ]
+        if self.windows:
+            lines += c_windows.about(self.windows, name)
         lines += describe_row(forest, self.rows, self.scales)
         if self.rows == "float32":
             lines += ["NaN is a missing value: do not compile with -ffast-math if there are any."]

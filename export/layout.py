@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from edgeforest.forest import Forest
 from edgeforest.forests import walking
+from edgeforest.windows import Windows
 
 from .scaling import RANGES, RowType, whole_cut
 
@@ -359,6 +360,16 @@ def describe_row(forest: Forest, rows: RowType, scales: Sequence[float] = ()) ->
     if rows in RANGES and None in forest.categories:
         lines.append(f"Numbers cannot be missing: {rows} has no NaN.")
     return lines
+
+
+def windows_of(forest: Forest, rows: RowType, scaled: bool) -> Windows | None:
+    """The windows that the features are of, and whose rows this type holds; None if there are none."""
+    if scaled or rows == "uint8":  # rows of windows are int16
+        return None
+    try:
+        return Windows.of(forest)
+    except ValueError:
+        return None
 
 
 def _one_line(value: object) -> str:

@@ -28,7 +28,9 @@ from .layout import (
     lay_out_trees,
     most_votes,
     read_trees,
+    windows_of,
 )
+from .micropython_windows import in_python
 from .scaling import RANGES, RowType, Scale, scales_of
 
 MISSING = 65535  # the bin of a missing number
@@ -43,7 +45,9 @@ def to_micropython(model: Any, *, rows: RowType = "float32", scale: Scale = None
     missing; with "int16" or "uint8", for features that are whole numbers, it holds whole numbers in
     that range, such as `bytes`. Other features need a `scale`: a row then holds each value times
     the scale, which `scaled(feature, x)` in the module computes; "auto" takes a power of ten for
-    each feature. Categories are 1, 2, ..., and 0 if missing.
+    each feature. Categories are 1, 2, ..., and 0 if missing. If the features are those of `Windows`,
+    and rows are float32 or int16 without a scale, `windows()` in the module makes the windows whose
+    rows it takes.
 
     >>> from edgeforest import train
     >>> X = [[i % 50, i % 7] for i in range(300)]
@@ -106,6 +110,7 @@ class _Module:
         what = "a regression" if forest.regression else f"{forest.n_votes} classes"
         about = f"A forest of {len(forest)} trees, {what}; written by EdgeForest."
         imports = ["import struct"] if self.float_rows or forest.regression else []
+        windows = windows_of(forest, self.rows, self.scaled)
         if imports or self.scaled:
             imports += ["from array import array", ""]
         parts = [
@@ -120,6 +125,7 @@ class _Module:
             "\n",
             *(self._value() if forest.regression else self._label()),
             *(self._scaled() if self.scaled else []),
+            *(["\n", *in_python(windows)] if windows else []),
         ]
         return "\n".join(parts) + "\n"
 

@@ -32,6 +32,7 @@ package(  # noqa: F821
         "shapes.py",
         "storage.py",
         "weights.py",
+        "windows.py",
         "writer.py",
     ),
     base_path="..",

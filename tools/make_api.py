@@ -28,6 +28,7 @@ GROUPS = {
             "open_source",
             "train_source",
             "OnlineForest",
+            "Windows",
             "Budget",
             "Spent",
             "Progress",

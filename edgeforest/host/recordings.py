@@ -1,0 +1,159 @@
+"""The rows of a whole recording at once, with NumPy: those of `Windows.push`, bit for bit.
+
+`Windows.rows` calls this where NumPy is installed.
+
+>>> import numpy as np
+>>> from edgeforest.windows import Windows
+>>> recording = np.arange(12).reshape(6, 2)
+>>> rows(Windows(2, 4, 2, features=["mean", "max"], magnitude=False), recording).tolist()
+[[3, 6, 4, 7], [7, 10, 8, 11]]
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+Whole: TypeAlias = NDArray[np.int32]  # nothing in here reaches 2^30
+
+MOST = 32767  # of a sample or a feature, in absolute value
+MASK = 0x3FFFFFFF
+VALUES = 1 << 18  # samples of windows that are computed together: what fits a cache
+
+
+def rows(windows: Any, recording: Any) -> NDArray[np.int16]:
+    """A row for each full window of a recording, (samples, channels) of whole numbers."""
+    signals = _signals(windows, recording)
+    size = windows.size
+    if len(signals[0]) < size:
+        return np.empty((0, windows.n_features), np.int16)
+    views = [sliding_window_view(signal, size)[:: windows.step] for signal in signals]
+    n, some = len(views[0]), max(1, VALUES // size)
+    names = len(windows.names)
+    found = np.empty((n, names), np.int16)
+    for start in range(0, n, some):
+        parts = [_features(windows, view[start : start + some].astype(np.int32)) for view in views]
+        block = np.concatenate(parts, axis=1)
+        found[start : start + some] = block if windows.picks is None else block[:, windows.picks]
+    return found
+
+
+def _signals(windows: Any, recording: Any) -> list[Whole]:
+    """Each channel of a recording, and their magnitude."""
+    samples, n = _samples(recording, windows.n_channels), windows.n_channels
+    signals = [np.ascontiguousarray(samples[:, c]) for c in range(n)]
+    if windows.magnitude:
+        signals.append(_root(sum(signal * signal // n for signal in signals)))
+    return signals
+
+
+def _samples(recording: Any, n: int) -> Whole:
+    """A recording as whole numbers in their range; what is missing is what was before it."""
+    if isinstance(recording, list | tuple):
+        recording = [[None] * n if sample is None else sample for sample in recording]
+    try:
+        table = np.asarray(recording)
+        if table.dtype.kind != "f":  # exact: numbers beyond 2^53 are clipped
+            table = table.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"a recording must be samples of {n} whole numbers each") from None
+    if table.size == 0:
+        return np.empty((0, n), np.int32)
+    if table.ndim != 2 or table.shape[1] != n:
+        got = " x ".join(map(str, table.shape))
+        raise ValueError(f"a recording must be samples of {n} values each, got {got} values")
+    missing = np.isnan(table)
+    if missing.any():
+        place = np.maximum.accumulate(np.where(missing, -1, np.arange(len(table))[:, None]), axis=0)
+        before = np.take_along_axis(table, np.maximum(place, 0), axis=0)
+        table = np.where(place < 0, 0, before)
+    table = np.clip(table, -MOST, MOST)
+    whole: Whole = np.rint(table).astype(np.int32)
+    if (table != whole).any():
+        got = table[table != whole][0]
+        raise ValueError(
+            f"a sample must be whole numbers, got {got}; multiply the recording and round it"
+        )
+    return whole
+
+
+def _features(windows: Any, x: Whole) -> Whole:
+    """The features of one signal, (windows, samples) of it."""
+    size = windows.size
+    low, high = x.min(1), x.max(1)
+    mean = (x.sum(1, dtype=np.int32) + (size >> 1)) // size
+    x -= mean[:, None]
+    crossings = np.count_nonzero((x[:, 1:] < 0) != (x[:, :-1] < 0), axis=1)
+    change = np.abs(np.diff(x, axis=1)).sum(1, dtype=np.int32) // (size - 1)
+    up, down = _scale(np.maximum(high - mean, mean - low))
+    x *= up[:, None]
+    x >>= down[:, None]
+    deviation = _rescaled((x * x // size).sum(1, dtype=np.int32), up, down)
+    square = deviation * deviation
+    values = {
+        "mean": mean,
+        "deviation": deviation,
+        "min": low,
+        "max": high,
+        "range": np.minimum(high - low, MOST),
+        "rms": _root(square + np.minimum(mean * mean, MASK - square)),
+        "crossings": crossings,
+        "change": np.minimum(change, MOST),
+    }
+    columns = [values[name] for name in windows.features if name != "bands"]
+    if windows.spectrum:
+        columns += _bands(x, np.asarray(windows.sine, np.int32), up, down)
+    return np.stack(columns, axis=1)
+
+
+def _scale(peak: Whole) -> tuple[Whole, Whole]:
+    """What brings these peaks to 14 bits: a factor, and how far to shift down."""
+    bits = np.frexp(peak)[1].astype(np.int32)  # exact: a peak is below 2^16
+    up = np.where(peak > 0, 1 << np.maximum(0, 14 - bits), 1)
+    return up.astype(np.int32), np.maximum(0, bits - 14).astype(np.int32)
+
+
+def _bands(x: Whole, sine: Whole, up: Whole, down: Whole) -> list[Whole]:
+    """The root mean square of each octave: `Windows` has the same steps, one number at a time."""
+    n = len(sine) * 4 // 3
+    x = x[:, x.shape[1] - n :]
+    places = np.zeros(1, np.intp)  # with their bits in reverse order
+    while len(places) < n:
+        places = np.concatenate([2 * places, 2 * places + 1])
+    real, imaginary = x[:, places], np.zeros_like(x)
+    half = 1
+    while half < n:
+        turns = np.arange(half) * (n // (2 * half))
+        c, s = sine[turns + n // 4], sine[turns]
+        shape = (len(x), n // (2 * half), 2, half)
+        real, imaginary = real.reshape(shape), imaginary.reshape(shape)
+        a, b = real[:, :, 1], imaginary[:, :, 1]
+        r, i = (c * a + s * b) >> 14, (c * b - s * a) >> 14
+        a, b = real[:, :, 0], imaginary[:, :, 0]
+        real = np.stack([a + r, a - r], axis=2) >> 1
+        imaginary = np.stack([b + i, b - i], axis=2) >> 1
+        half *= 2
+    real, imaginary = real.reshape(-1, n), imaginary.reshape(-1, n)
+    power = real * real + imaginary * imaginary
+    nyquist, low, found = n // 2, 1, []
+    while low < nyquist:
+        high = nyquist if 2 * low == nyquist else 2 * low - 1
+        square = power[:, low : high + 1].sum(1, dtype=np.int32)
+        found.append(_rescaled(2 * square, up, down))
+        low *= 2
+    return found
+
+
+def _rescaled(square: Whole, up: Whole, down: Whole) -> Whole:
+    """The root of a mean square, in the units of the samples."""
+    found: Whole = np.minimum((_root(square) + (up >> 1)) // up << down, MOST)
+    return found
+
+
+def _root(square: Any) -> Whole:
+    """Square roots, rounded down: exact below 2^30, since float64 rounds them correctly."""
+    root: Whole = np.sqrt(square.astype(np.float64)).astype(np.int32)
+    return root

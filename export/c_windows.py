@@ -1,0 +1,246 @@
+"""The windows of a model in C99: samples become rows, as `edgeforest/windows.py` does it.
+
+`to_c` adds this to the header of a forest whose features are those of windows. The steps are
+the same, and so is the reason why nothing overflows 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from edgeforest.windows import Windows
+
+Array = Callable[[str, Sequence[float], str], str]
+
+STATE = """\
+#if (-1 >> 1) != -1
+#error "negative numbers must keep their sign when they are shifted right"
+#endif
+
+/* The last samples of a sensor. All zeros is a valid start: static @_windows windows; */
+typedef struct {
+    $TYPE row[@@_FEATURES]; /* the features of the last full window */
+    int16_t ring[$SIGNALS * @@_SIZE];
+$SPECTRUM$ALL\
+    uint16_t next, wait;
+    uint8_t begun;
+} @_windows;"""
+
+ROOT = """\
+/* The square root of a number below 2^30, rounded down. */
+static inline int32_t @_root(uint32_t v)
+{
+    uint32_t r = 0, bit = (uint32_t)1 << 28;
+    while (bit) {
+        if (v >= r + bit) {
+            v -= r + bit;
+            r = (r >> 1) + bit;
+        } else {
+            r >>= 1;
+        }
+        bit >>= 2;
+    }
+    return (int32_t)r;
+}
+
+/* The root of a mean square, in the units of the samples. */
+static inline int16_t @_rescaled(int32_t square, int32_t up, int down)
+{
+    int32_t v = (@_root((uint32_t)square) + (up >> 1)) / up * ((int32_t)1 << down);
+    return (int16_t)(v < 32767 ? v : 32767);
+}"""
+
+SPECTRUM = """\
+/* The spectrum of the last samples: a fast Fourier transform, halved in each of its stages. */
+static inline void @_transform(@_windows *w, const int16_t *ring, int32_t mean, int32_t up, int down)
+{
+    uint_fast16_t at = w->next, i, j = 0, half, turn = $N / 2, bit;
+    at = (at + @@_SIZE - $N) % @@_SIZE;
+    for (i = 0; i < $N; i++) {
+        w->real[j] = (int16_t)((ring[at] - mean) * up >> down);
+        w->imaginary[j] = 0;
+        at = at + 1 < @@_SIZE ? at + 1 : 0;
+        for (bit = $N / 2; j & bit; bit >>= 1) j ^= bit;
+        j |= bit;
+    }
+    for (half = 1; half < $N; half += half) {
+        for (i = 0; i < half; i++) {
+            int32_t c, s, x, y, re, im;
+            c = $COSINE;
+            s = $SINE;
+            for (j = i; j < $N; j = at + half) {
+                at = j + half;
+                x = w->real[at];
+                y = w->imaginary[at];
+                re = (c * x + s * y) >> 14;
+                im = (c * y - s * x) >> 14;
+                x = w->real[j];
+                y = w->imaginary[j];
+                w->real[j] = (int16_t)((x + re) >> 1);
+                w->imaginary[j] = (int16_t)((y + im) >> 1);
+                w->real[at] = (int16_t)((x - re) >> 1);
+                w->imaginary[at] = (int16_t)((y - im) >> 1);
+            }
+        }
+        turn >>= 1;
+    }
+}"""
+
+MEASURE = """\
+/* The features of one signal; returns where the next ones go. */
+static inline $OUT *@_measure(@_windows *w, const int16_t *ring, $OUT *out)
+{
+    uint_fast16_t i, at = w->next;
+    int32_t last = ring[at], low = last, high = last, total = 0, change = 0, square = 0, mean, x;
+    int32_t peak, up = 1, crossings = 0, deviation;
+    int down = 0, side;
+    for (i = 0; i < @@_SIZE; i++) {
+        x = ring[at];
+        total += x;
+        if (x < low) low = x;
+        if (x > high) high = x;
+        change += x > last ? x - last : last - x;
+        last = x;
+        at = at + 1 < @@_SIZE ? at + 1 : 0;
+    }
+    total += @@_SIZE / 2;
+    mean = total / @@_SIZE - (total % @@_SIZE < 0);
+    peak = high - mean > mean - low ? high - mean : mean - low;
+    if (peak) {
+        for (; peak < 8192; peak += peak) up += up;
+        for (; peak > 16383; peak >>= 1) down++;
+    }
+    side = ring[at] < mean;
+    for (i = 0; i < @@_SIZE; i++) {
+        x = ring[at] - mean;
+        if ((x < 0) != side) {
+            side = !side;
+            crossings++;
+        }
+        x = x * up >> down;
+        square += x * x / @@_SIZE;
+        at = at + 1 < @@_SIZE ? at + 1 : 0;
+    }
+    deviation = @_rescaled(square, up, down);
+    change /= @@_SIZE - 1;
+    (void)crossings;
+    (void)deviation;
+$VALUES$BANDS\
+    return out;
+}"""
+
+VALUES = {
+    "mean": "mean",
+    "deviation": "deviation",
+    "min": "low",
+    "max": "high",
+    "range": "(high - low < 32767 ? high - low : 32767)",
+    "rms": "@_root((uint32_t)square)",
+    "crossings": "crossings",
+    "change": "(change < 32767 ? change : 32767)",
+}
+RMS = """\
+    square = 0x3FFFFFFF - deviation * deviation;
+    square = deviation * deviation + (mean * mean < square ? mean * mean : square);
+"""
+BANDS = """\
+    @_transform(w, ring, mean, up, down);
+    square = 0;
+    at = 2; /* where the next octave begins */
+    for (i = 1; i <= $N / 2; i++) {
+        if (i == at && i < $N / 2) {
+            *out++ = @_rescaled(2 * square, up, down);
+            square = 0;
+            at += at;
+        }
+        square += (int32_t)w->real[i] * w->real[i] + (int32_t)w->imaginary[i] * w->imaginary[i];
+    }
+    *out++ = @_rescaled(2 * square, up, down);
+"""
+
+PUSH = """\
+/* Takes a sample, NULL if it is missing; returns 1 when a window is full and w->row is its row. */
+static inline int @_push(@_windows *w, const int16_t *sample)
+{
+    uint_fast16_t i, at = w->next, before = at ? at - 1 : @@_SIZE - 1;
+    int32_t x, square = 0;
+    $OUT *out = $TARGET;
+    for (i = 0; i < @@_CHANNELS; i++) {
+        x = sample ? sample[i] : w->ring[i * @@_SIZE + before];
+        if (x < -32767) x = -32767;
+        w->ring[i * @@_SIZE + at] = (int16_t)x;
+        square += x * x / @@_CHANNELS;
+    }
+    $MAGNITUDE
+    w->next = (uint16_t)(at + 1 < @@_SIZE ? at + 1 : 0);
+    if (!w->begun) {
+        w->begun = 1;
+        w->wait = @@_SIZE;
+    }
+    if (--w->wait) return 0;
+    w->wait = @@_STEP;
+    for (i = 0; i < $SIGNALS; i++) out = @_measure(w, w->ring + i * @@_SIZE, out);
+$PICK\
+    return 1;
+}"""
+
+
+def about(windows: Windows, name: str) -> list[str]:
+    """What the comment at the top of a header says about its windows."""
+    return [
+        f"int {name}_push({name}_windows *w, const int16_t *sample)  1 when w->row is ready",
+        f"A sample is {', '.join(windows.channels)}; a row is of {windows.size} samples, every "
+        f"{windows.step}.",
+        "",
+    ]
+
+
+def in_c(windows: Windows, name: str, row_type: str, array: Array) -> str:
+    """The functions that turn samples into rows; `array` adds one to the header."""
+    n = windows.spectrum
+    out, target, pick, all_of = row_type, "w->row", "", ""
+    if windows.picks is not None:
+        whole = Windows(
+            windows.n_channels, windows.size, 1, windows.features, None, windows.magnitude
+        )
+        out, target = "int16_t", "w->all"
+        all_of = f"    int16_t all[{whole.n_features}];\n"
+        place = array("picks", windows.picks, "i")
+        pick = f"    for (i = 0; i < @@_FEATURES; i++) w->row[i] = w->all[{place}];\n"
+    values = "".join(
+        (RMS if kind == "rms" else "") + f"    *out++ = ({out}){VALUES[kind]};\n"
+        for kind in windows.features
+        if kind != "bands"
+    )
+    magnitude = "(void)square;"
+    if windows.magnitude:
+        magnitude = "w->ring[@@_CHANNELS * @@_SIZE + at] = (int16_t)@_root((uint32_t)square);"
+    parts = [
+        f"#define @@_CHANNELS {windows.n_channels}\n#define @@_SIZE {windows.size}\n"
+        f"#define @@_STEP {windows.step}",
+        STATE,
+        ROOT,
+        *([SPECTRUM] if n else []),
+        MEASURE,
+        PUSH,
+    ]
+    text = "\n\n".join(parts)
+    fill = {
+        "$SPECTRUM": f"    int16_t real[{n}], imaginary[{n}];\n" if n else "",
+        "$ALL": all_of,
+        "$VALUES": values,
+        "$BANDS": BANDS if n else "",
+        "$MAGNITUDE": magnitude,
+        "$TARGET": target,
+        "$PICK": pick,
+        "$TYPE": row_type,
+        "$OUT": out,
+        "$SIGNALS": str(windows.signals),
+    }
+    if n:
+        fill["$COSINE"] = array("sine", windows.sine, f"i * turn + {n // 4}")
+        fill["$SINE"] = fill["$COSINE"].replace(f" + {n // 4}]", "]")
+        fill["$N"] = str(n)
+    for mark, value in fill.items():
+        text = text.replace(mark, value)
+    return text.replace("@@", name.upper()).replace("@", name)
