@@ -224,6 +224,7 @@ TASKS = {
     "log_sd_train example": Task(
         (EXAMPLES / "log_sd_train.py").read_text(encoding="utf-8"), prepare=write_room
     ),
+    "machine_watch example": Task((EXAMPLES / "machine_watch.py").read_text(encoding="utf-8")),
     "train on 800 rows": training(800),
     "regression on 800 rows": training(800, "mse"),
     "train from a file, stop, go on": Task(

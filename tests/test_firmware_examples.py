@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from boards import EXAMPLES, PREDICTING, example, promised
 from cortex import needs_cortex, run_cortex
+from mqtt import CLIENT, Broker
 from runtimes import (
     install,
     needs_board_heap,
@@ -30,6 +31,7 @@ from edgeforest import storage
 
 # What each program needs beside it.
 BESIDE = {
+    "machine_watch": (),
     "log_sd_train": ("room.py",),
     "predict_only": ("room.py", "room.json"),
 }
@@ -356,3 +358,218 @@ micropython.heap_unlock()
 print(sensors.turns, right > 800)
 """
     assert output(run_micropython(script, board)).endswith("1000 True\n")
+
+
+# ---- machine_watch.py
+
+WATCH = """
+import sys
+import machine_watch as program
+program.BROKER, program.PORT = "127.0.0.1", int(sys.argv[1])
+program.PATIENCE, program.PAUSE = 0.05, float(sys.argv[2])
+program.main()
+"""
+STATES = ("off", "running", "unbalanced", "worn")
+
+
+@pytest.fixture
+def watching(tmp_path: Path) -> Path:
+    """A board with the program as a module, and a client for MQTT."""
+    put("machine_watch", tmp_path)
+    shutil.copy(EXAMPLES / "machine_watch.py", tmp_path)
+    (tmp_path / "umqtt").mkdir()
+    (tmp_path / "umqtt" / "simple.py").write_text(CLIENT, encoding="utf-8")
+    return tmp_path
+
+
+def said(text: str) -> list[str]:
+    """The lines that are to be published."""
+    return [line for line in text.splitlines() if line in STATES or line.startswith("learned tree")]
+
+
+def watched(board: Path, port: int, pause: str = "0") -> str:
+    """What the program prints with a broker at a port; it has learned and watched to the end."""
+    text = output(run_micropython(WATCH, board, "128k", [str(port), pause]))
+    assert accuracy(text) >= claimed("machine_watch")
+    assert edgeforest.load(board / "machine.json").names[0] == "x deviation 64/32"
+    return text
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_every_new_state_of_a_machine_is_published(watching: Path) -> None:
+    with Broker() as broker:
+        text = watched(watching, broker.port)
+    assert broker.clients == ["edgeforest"]
+    assert [line for _, line, _ in broker.published] == said(text)
+    assert {(topic, retained) for topic, _, retained in broker.published} == {
+        ("workshop/fan", True)
+    }
+    assert said(text)[:5] == [f"learned tree {i} of 5" for i in range(1, 6)]
+    assert set(said(text)[5:]) == set(STATES)
+    assert "away" not in text
+
+
+@needs_mpy_cross
+@needs_micropython
+@pytest.mark.parametrize("manner", ["silent", "strict", "fickle"])
+def test_a_broker_that_behaves_badly_stops_neither_learning_nor_watching(
+    watching: Path, manner: str
+) -> None:
+    with Broker(manner) as broker:
+        text = watched(watching, broker.port)
+    lines = [line for _, line, _ in broker.published]
+    assert len(broker.clients) > 1  # it was tried again
+    assert "The broker is away" in text
+    if manner == "fickle":
+        assert len(lines) > 2
+        assert set(lines) <= set(said(text))
+    else:
+        assert not lines
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_a_broker_that_is_away_is_not_asked_again_at_once(watching: Path) -> None:
+    with Broker() as broker:
+        port = broker.port
+    text = watched(watching, port, "3600")
+    assert text.count("The broker is away") == 1
+    assert len(said(text)) > 10
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_a_board_without_a_client_for_mqtt_says_so_and_watches(watching: Path) -> None:
+    shutil.rmtree(watching / "umqtt")
+    text = watched(watching, 1)
+    assert "Nothing will be published: no module named 'umqtt" in text
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_what_was_learned_is_there_after_a_restart(watching: Path) -> None:
+    assert "learned tree 5 of 5" in watched(watching, 1, "3600")
+    model = (watching / "machine.json").read_bytes()
+    for name in ("core_pure", "nodes", "writer"):  # it needs none of them any more
+        (watching / "edgeforest" / f"{name}.mpy").unlink()
+    text = watched(watching, 1, "3600")
+    assert "learned" not in text
+    assert (watching / "machine.json").read_bytes() == model
+
+
+def test_a_radio_is_asked_to_join_and_not_waited_for(tmp_path: Path) -> None:
+    put("machine_watch", tmp_path, compiled=False)
+    shutil.copy(EXAMPLES / "machine_watch.py", tmp_path)
+    script = """
+import sys
+import machine_watch as program
+
+class network:
+    STA_IF = 7
+
+    class WLAN:
+        calls = []
+        joined = False
+
+        def __init__(self, kind):
+            self.calls.append(kind)
+
+        def active(self, on):
+            self.calls.append(on)
+
+        def connect(self, *given):
+            self.calls.append(given)
+
+        def isconnected(self):
+            return self.joined
+
+class simple:
+    class MQTTClient:
+        sent = []
+
+        def __init__(self, *given):
+            self.sent.append(given)
+
+        def connect(self, timeout):
+            self.sent.append(timeout)
+
+        def publish(self, *given):
+            self.sent.append(given)
+
+sys.modules["network"] = network
+sys.modules["umqtt"] = sys.modules["umqtt.simple"] = simple
+program.WIFI, program.PASSWORD, program.BROKER = "home", "secret", "10.0.0.9"
+publisher = program.Publisher()
+publisher.say("off")
+network.WLAN.joined = True
+publisher.say("running")
+publisher.say("worn")
+print(network.WLAN.calls, simple.MQTTClient.sent)
+"""
+    assert output(run_cpython(script, tmp_path)).splitlines() == [
+        "off",
+        "running",
+        "worn",
+        "[7, True, ('home', 'secret')] [(b'edgeforest', '10.0.0.9', 1883), 2, "
+        "(b'workshop/fan', b'running', True), (b'workshop/fan', b'worn', True)]",
+    ]
+
+
+def test_vibration_is_read_from_a_real_sensor_where_there_is_one(tmp_path: Path) -> None:
+    put("machine_watch", tmp_path, compiled=False)
+    shutil.copy(EXAMPLES / "machine_watch.py", tmp_path)
+    script = """
+import sys
+import time
+time.sleep_ms = lambda ms: None
+import machine_watch as program
+
+class machine:
+    Pin = int
+
+    class I2C:
+        raw = bytes(2)
+
+        def __init__(self, number, sda, scl):
+            self.awake = False
+
+        def writeto_mem(self, *given):
+            self.awake = given == (0x68, 0x6B, bytes(1))
+
+        def readfrom_mem_into(self, address, register, data):
+            if not self.awake or (address, register) != (0x68, 0x3B):
+                raise OSError(5)
+            data[:] = self.raw
+
+sys.modules["machine"] = machine
+sensor = program.MPU6050()
+for raw in (0, 0x4000, 0x7FFF, 0xFFFF, 0xC000, 0x8000):
+    machine.I2C.raw = raw.to_bytes(2, "big")
+    print(sensor.read(), end=" ")
+"""
+    assert output(run_cpython(script, tmp_path)) == "0 256 511 -1 -256 -512 "
+
+
+@needs_mpy_cross
+@needs_micropython
+def test_vibration_is_read_and_judged_without_allocation(watching: Path) -> None:
+    script = """
+import micropython
+import machine_watch as program
+sensor = program.Simulated()
+windows = program.Windows(1, 64, 32, features=("deviation", "crossings", "change", "bands"))
+forest = program.learn(sensor, windows, program.Publisher())
+votes = [0] * forest.n_votes
+def judge():
+    sensor.begin(0)
+    windows.clear()
+    program.read_window(sensor, windows)
+    return forest.predict_into(windows.row, votes)
+seen = -1
+micropython.heap_lock()
+seen = judge()
+micropython.heap_unlock()
+print(program.STATES[seen])
+"""
+    assert output(run_micropython(script, watching, "128k")).endswith("\noff\n")
