@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from boards import EXAMPLES, PREDICTING, example, promised
+from boards import EXAMPLES, FIRMWARE, PREDICTING, example, promised
 from cortex import needs_cortex, run_cortex
 from mqtt import CLIENT, Broker
 from runtimes import (
+    ROOT,
     install,
     needs_board_heap,
     needs_micropython,
@@ -24,6 +26,7 @@ from runtimes import (
     run,
     run_cpython,
     run_micropython,
+    serve,
 )
 
 import edgeforest
@@ -99,6 +102,44 @@ def test_an_example_runs_on_the_emulated_board(name: str, tmp_path: Path) -> Non
     put(name, tmp_path)
     text = output(run_cortex(text_of(name), tmp_path, f"{promised_heap(name)}k"))
     assert accuracy(text) >= claimed(name)
+
+
+# ---- From an empty board to a trained model
+
+
+def install_by_mip(package: Path, board: Path, root: Path = ROOT) -> None:
+    """Let MicroPython's own mip install a package from a web server into `lib/` of a board.
+
+    `root` is the folder that the server has. Sources relative to the package came with mip 0.4: for
+    an older one their whole addresses are put into the package.
+    """
+    found = run_micropython("import mip\nprint(mip.__version__)\n", board, "1M")
+    if found.returncode != 0:
+        pytest.skip("this MicroPython was built without mip")
+    with serve(root) as files, serve(board) as rewritten:
+        address = f"{files}/{package.relative_to(root).as_posix()}"
+        if tuple(map(int, found.stdout.split("."))) < (0, 4):
+            content = json.loads(package.read_text(encoding="utf-8"))
+            for pair in content["urls"]:
+                pair[1] = f"{address.rpartition('/')[0]}/{pair[1]}"
+            (board / "package.json").write_text(json.dumps(content), encoding="utf-8")
+            address = f"{rewritten}/package.json"
+        script = f"import mip\nmip.install({address!r}, target='lib')\n"
+        assert output(run_micropython(script, board, "1M")).splitlines()[-1] == "Done"
+
+
+@needs_micropython
+def test_mip_brings_the_files_and_the_examples_run(tmp_path: Path) -> None:
+    package = FIRMWARE / "package.json"
+    install_by_mip(package, tmp_path)
+    for destination, source in json.loads(package.read_text(encoding="utf-8"))["urls"]:
+        assert (tmp_path / "lib" / destination).read_bytes() == (FIRMWARE / source).read_bytes()
+    for name, files in BESIDE.items():
+        for file in files:
+            shutil.copy(EXAMPLES / file, tmp_path)
+        script = f"import sys\nsys.path.append('lib')\n{text_of(name)}"
+        # From the sources, in the heap of a Pico.
+        assert accuracy(output(run_micropython(script, tmp_path, "192k"))) >= claimed(name)
 
 
 # ---- log_sd_train.py
