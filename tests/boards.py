@@ -19,7 +19,6 @@ import numpy as np
 from runtimes import ROOT
 
 import edgeforest
-from edgeforest import storage
 
 FIRMWARE = ROOT / "firmware"
 EXAMPLES = FIRMWARE / "examples"
@@ -109,7 +108,6 @@ import gc
 from edgeforest import core_pure
 gc.collect()
 import sys
-from edgeforest import storage
 kind, stop, data, seed = sys.argv[1:]
 log = storage.Npy(kind + ".npy")
 rows = storage.draw(storage.Rng(int(data)), 800, log.shape[0])
@@ -173,7 +171,7 @@ def write_room(folder: Path, seed: int) -> None:
 
 
 def write_room_model(folder: Path, seed: int) -> None:
-    """`room.py`, and `room.json` as `log_sd_train.py` makes it, from 500 readings of a room."""
+    """`room.py`, and a model of it like `room.json`, from 500 readings."""
     shutil.copy(EXAMPLES / "room.py", folder)
     sensors = example("room").Simulated(seed)
     rows, labels = [], []
@@ -183,7 +181,7 @@ def write_room_model(folder: Path, seed: int) -> None:
         rows.append(row)
         labels.append(sensors.somebody())
     options = {"names": ["light", "temperature", "humidity"], "n_trees": 5, "max_depth": 3}
-    storage.train(rows, labels, folder / "room.json", seed=seed, **options)
+    edgeforest.train(rows, labels, seed=seed, **options).save(folder / "room.json")
 
 
 @dataclass(frozen=True)

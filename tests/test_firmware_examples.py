@@ -167,9 +167,14 @@ def logging(tmp_path: Path) -> Path:
     return put("log_sd_train", tmp_path, compiled=False)
 
 
+def is_the_model_of_the_examples(path: Path) -> bool:
+    """Whether a model is `room.json`, but for what a training notes at its end."""
+    return storage.load(path).to_json() == (EXAMPLES / "room.json").read_text().strip()
+
+
 def test_the_model_that_comes_with_the_examples_is_the_one_of_the_log(logging: Path) -> None:
     output(run_cpython(CUT, logging, ["never"]))
-    assert (logging / "model.json").read_bytes() == (EXAMPLES / "room.json").read_bytes()
+    assert is_the_model_of_the_examples(logging / "model.json")
 
 
 def test_the_log_is_a_file_of_numpy(logging: Path) -> None:
@@ -226,7 +231,7 @@ def test_training_goes_on_after_power_cuts_with_the_same_model(tmp_path: Path) -
         assert storage.load(board / "model.json").predict([100, 160, 120]) in (0, 1)
     assert "Tree 3" not in text
     assert "Tree 4" in text
-    assert (board / "model.json").read_bytes() == (EXAMPLES / "room.json").read_bytes()
+    assert is_the_model_of_the_examples(board / "model.json")
     again = output(run_micropython(CUT, board, "128k", ["never"]))
     assert "Tree" not in again
     assert accuracy(again) == accuracy(text)

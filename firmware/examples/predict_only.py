@@ -5,8 +5,8 @@ file, on a computer too:
 
     python firmware/examples/predict_only.py
 
-The model is the one that `log_sd_train.py` has left on the card, or `room.json`, which the same
-program made from a simulated log. Of EdgeForest it needs `forest` and `loading` alone.
+The model is the one that `log_sd_train.py` has left on the card, or `room.json`, which is what that
+program learns from a simulated room. Of EdgeForest it needs `forest` and `loading` alone.
 """
 
 import gc
