@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -140,6 +141,56 @@ def test_mip_brings_the_files_and_the_examples_run(tmp_path: Path) -> None:
         script = f"import sys\nsys.path.append('lib')\n{text_of(name)}"
         # From the sources, in the heap of a Pico.
         assert accuracy(output(run_micropython(script, tmp_path, "192k"))) >= claimed(name)
+
+
+def readme_blocks(language: str) -> list[str]:
+    """The indented blocks of code under "Five minutes" in firmware/README.md."""
+    readme = (FIRMWARE / "README.md").read_text(encoding="utf-8")
+    steps = readme.partition("## Five minutes")[2].partition("\n## ")[0]
+    found = re.findall(rf"^   ```{language}\n(.*?)^   ```$", steps, re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(block) for block in found]
+
+
+def test_the_readme_shows_what_one_sees(tmp_path: Path) -> None:
+    put("machine_watch", tmp_path, compiled=False)
+    lines = output(run_cpython(text_of("machine_watch"), tmp_path)).splitlines()
+    (shown,) = readme_blocks("text")
+    begin, dots, end = shown.partition("...\n")
+    assert dots
+    assert lines[: begin.count("\n")] == begin.splitlines()
+    assert lines[-1:] == end.splitlines()
+
+
+def test_the_sensor_in_the_readme_is_one(tmp_path: Path) -> None:
+    put("machine_watch", tmp_path, compiled=False)
+    (piezo,) = readme_blocks("python")
+    fake = """
+import machine_watch as program
+import sys
+import time
+
+class machine:
+    class ADC:
+        def __init__(self, pin):
+            self.values = iter([0, 32768, 65535, 16384])
+
+        def read_u16(self):
+            return next(self.values)
+
+sys.modules["machine"] = machine
+time.sleep = time.sleep_ms = lambda n: None
+STATES = program.STATES
+"""
+    use = """
+sensor = Piezo()
+sensor.begin(1)
+print(sensor.simulated, [sensor.read() for _ in range(4)])
+"""
+    shutil.copy(EXAMPLES / "machine_watch.py", tmp_path)
+    assert output(run_cpython(fake + piezo + use, tmp_path)).splitlines() == [
+        "Next: running - recording begins in 10 seconds",
+        "False [-512, 0, 511, -256]",
+    ]
 
 
 # ---- log_sd_train.py
