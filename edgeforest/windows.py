@@ -22,12 +22,12 @@ from array import array
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
 
-FEATURES = ("mean", "deviation", "min", "max", "range", "rms", "crossings", "change", "bands")
+FEATURES = ("mean", "min", "max", "deviation", "range", "rms", "crossings", "change", "bands")
+SIGNED = 3  # the first ones can be negative
 MOST = 32767  # of a sample or a feature, in absolute value: its square is below 2^30
 MASK = 0x3FFFFFFF  # 2^30 - 1, the largest int that costs a 32-bit board no memory
 LARGEST = 4096  # samples of a window: sums of their differences stay below 2^30
 SPECTRUM = 256  # samples at most whose spectrum is computed: the last ones of a window
-CHANNELS = 64
 # 16384 / (2 cos a) for a = 45, 22.5, ... degrees: the sine of a middle from those beside it.
 CHORDS = (11585, 8867, 8352, 8232, 8202, 8194)
 
@@ -41,10 +41,11 @@ class Windows:
     channels there is also the magnitude, unless it is turned off: for each sample, the root of the mean
     of their squares.
 
-    `features` are some of "mean", "deviation" (the standard deviation), "min", "max", "range", "rms" (the
+    `features` are some of "mean", "min", "max", "deviation" (the standard deviation), "range", "rms" (the
     root of the mean square: the energy), "crossings" (of the mean), "change" (the mean absolute
     difference of two samples in a row) and "bands" (the spectrum in octaves). All of them are whole
-    numbers from -32767 to 32767.
+    numbers from -32767 to 32767. With `bits=8` a row is bytes instead, which a board trains on where
+    they are: mean, min and max in steps of 256, the others exact below 32 and in 16 steps an octave.
 
     `names` has a name for each feature of a row. It says how the feature is computed, so a model that
     was trained with these names knows which windows it needs: see `of`.
@@ -52,9 +53,11 @@ class Windows:
     >>> windows = Windows(3, 64, 32)
     >>> windows.n_features, windows.names[0], windows.names[-1]
     (52, 'x mean 64/32', '|x y z| band16-32 64/32')
+    >>> Windows(1, 50, 10, ["rms"], channels=["mic"], bits=8).names
+    ['mic rms 50/10/8']
     >>> Windows(3, 64, 32, features=["median"])
     Traceback (most recent call last):
-    ValueError: features must be some of mean, deviation, min, max, range, rms, crossings, change, bands; got 'median'
+    ValueError: features must be some of mean, min, max, deviation, range, rms, crossings, change, bands; got 'median'
     """
 
     def __init__(
@@ -65,15 +68,35 @@ class Windows:
         features: "Iterable[str]" = FEATURES,
         channels: "Iterable[str] | None" = None,
         magnitude: "bool" = True,
+        bits: "int" = 16,
     ) -> "None":
-        self.n_channels = n = _whole("n_channels", n_channels, 1, CHANNELS)
+        self.n_channels = n = _whole("n_channels", n_channels, 1, 64)
         self.size = _whole("size", size, 4, LARGEST)
         self.step = _whole("step", size if step is None else step, 1, LARGEST)
-        self.channels = _channel_names(n, channels)
-        self.features = _in_order(features)
+        if channels is None:
+            channels = "xyz"[:n] if n < 4 else [f"c{i}" for i in range(n)]
+        self.channels = tuple(channels)
+        bad = len(self.channels) != n
+        for name in self.channels:
+            bad = bad or name == "" or not isinstance(name, str) or " " in name or "|" in name
+        if bad or len(set(self.channels)) < n:
+            raise ValueError(
+                f"channels must be {n} different names without spaces and bars, "
+                f"got {self.channels!r}"
+            )
         self.magnitude = bool(magnitude) and n > 1
         self.signals = n + self.magnitude  # what has features: the channels, and the magnitude
-        self._kinds = bytes([FEATURES.index(f) for f in self.features if f != "bands"])
+        asked = [features] if isinstance(features, str) else list(features)
+        self._kinds = bytearray()
+        self.features: "tuple[str, ...]" = ()
+        for kind, name in enumerate(FEATURES):
+            if name in asked:
+                self.features += (name,)
+                if name != "bands":
+                    self._kinds.append(kind)
+        for name in asked or [""]:
+            if name not in FEATURES:
+                raise ValueError(f"features must be some of {', '.join(FEATURES)}; got {name!r}")
         self._values = array("h", bytes(2 * len(FEATURES)))
         self.spectrum = bands = 0  # how many samples the spectrum is of: a power of two
         if "bands" in self.features:
@@ -87,8 +110,15 @@ class Windows:
             self._imaginary = array("h", bytes(2 * self.spectrum))
         self._ring = array("h", bytes(2 * self.signals * size))
         self.picks: "array[int] | None" = None  # the places of the features that are wanted
-        self.n_features = self.signals * (len(self._kinds) + bands)
-        self.row = self._all = array("h", bytes(2 * self.n_features))
+        self.per_signal = len(self._kinds) + bands  # features
+        self.n_features = self.signals * self.per_signal
+        self._all = array("h", bytes(2 * self.n_features))
+        self.bits = bits
+        self.row: "Any" = self._all
+        if bits == 8:
+            self.row = bytearray(self.n_features)
+        elif bits != 16:
+            raise ValueError(f"bits must be 8 or 16, got {bits!r}")
         self.clear()
 
     @classmethod
@@ -118,8 +148,9 @@ class Windows:
                 elif not magnitude and channel not in channels:
                     channels.append(channel)
                 features.append("bands" if feature[:4] == "band" else feature)
-            size, every = [int(part) for part in span.split("/")]
-            windows = cls(len(channels), size, every, features, channels, magnitude)
+            span = [int(part) for part in span.split("/")]
+            options = (features, channels, magnitude, 8 if len(span) > 2 else 16)
+            windows = cls(len(channels), span[0], span[1], *options)
             found = windows.names
             picks = []
             for name in names:
@@ -131,7 +162,7 @@ class Windows:
         if picks != list(range(len(found))):
             windows.picks = array("H", picks)
             windows.n_features = len(picks)
-            windows.row = array("h", bytes(2 * len(picks)))
+            windows.row = bytearray(len(picks)) if windows.bits == 8 else array("h", picks)
         if step is not None:
             windows.step = _whole("step", step, 1, LARGEST)
         return windows
@@ -139,7 +170,9 @@ class Windows:
     @property
     def names(self) -> "list[str]":
         """The name of each feature of a row, such as `x mean 64/32`: channel, feature, size/step."""
-        kinds = [f for f in self.features if f != "bands"]
+        kinds = list(self.features)
+        if self.spectrum:
+            kinds.pop()
         low = 1
         while low + low < self.spectrum:
             high = low + low - (4 * low < self.spectrum)  # the last one has the highest frequency
@@ -148,7 +181,11 @@ class Windows:
         signals = list(self.channels)
         if self.magnitude:
             signals.append("|" + " ".join(signals) + "|")
-        found = [f"{s} {kind} {self.size}/{self.step}" for s in signals for kind in kinds]
+        span = f"{self.size}/{self.step}" + ("" if self.bits > 8 else "/8")
+        found = []
+        for signal in signals:
+            for kind in kinds:
+                found.append(f"{signal} {kind} {span}")
         return found if self.picks is None else [found[i] for i in self.picks]
 
     def clear(self) -> "None":
@@ -201,13 +238,20 @@ class Windows:
         if len(row) != self.n_features:
             raise ValueError(f"row must have {self.n_features} places, got {len(row)}")
         picks = self.picks
-        every = row if picks is None else self._all
+        kinds = self._kinds
+        every = row if picks is None and self.bits > 8 else self._all
         place = 0
         for c in range(self.signals):
             place = self._measure(c, every, place)
-        if picks is not None:
+        if every is not row:
             for c in range(self.n_features):
-                row[c] = every[picks[c]]
+                place = picks[c] if picks else c
+                x = every[place]
+                if self.bits == 8:
+                    place %= self.per_signal
+                    is_signed = place < len(kinds) and kinds[place] < SIGNED
+                    x = x + 32768 >> 8 if is_signed else byte_of(x)
+                row[c] = x
         return True
 
     def ends(self, n_samples: "int") -> "range":
@@ -230,7 +274,11 @@ class Windows:
         try:
             from edgeforest.host.recordings import rows
         except ImportError:  # a board, or a computer without NumPy
-            return [self.row[:] for sample in recording if self.push(sample)]
+            found = []
+            for sample in recording:
+                if self.push(sample):
+                    found.append(self.row[:])
+            return found
         return rows(self, recording)
 
     def _measure(self, signal: "int", row: "Any", place: "int") -> "int":
@@ -279,9 +327,9 @@ class Windows:
             if at == end:
                 at = base
         values[0] = mean
-        values[1] = deviation = rescaled(square, up, down)
-        values[2] = low
-        values[3] = high
+        values[1] = low
+        values[2] = high
+        values[3] = deviation = rescaled(square, up, down)
         values[4] = min(high - low, MOST)
         square = deviation * deviation
         values[5] = square_root(square + min(mean * mean, MASK - square))
@@ -363,6 +411,19 @@ def rescaled(square: "int", up: "int", down: "int") -> "int":
     return min((square_root(square) + (up >> 1)) // up << down, MOST)
 
 
+def byte_of(v: "int") -> "int":
+    """A feature that is not negative as a byte: its leading five bits, and how many follow.
+
+    >>> [byte_of(v) for v in (31, 32, 33, 34, 63, 64, 32767)]
+    [31, 32, 32, 33, 47, 48, 191]
+    """
+    code = 0
+    while v > 31:
+        v >>= 1
+        code += 16
+    return code + v
+
+
 def square_root(v: "int") -> "int":
     """The square root of a number below 2^30, rounded down."""
     if v < 2:
@@ -402,23 +463,3 @@ def _whole(name: "str", value: "Any", low: "int", high: "int") -> "int":
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ValueError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
     return value
-
-
-def _channel_names(n: "int", channels: "Iterable[str] | None") -> "tuple[str, ...]":
-    if channels is None:
-        return tuple("xyz"[:n]) if n < 4 else tuple([f"c{i}" for i in range(n)])
-    found = tuple(channels)
-    for name in found:
-        if not isinstance(name, str) or not name or " " in name or "|" in name:
-            raise ValueError(f"channels must be text without spaces and bars, got {name!r}")
-    if len(found) != n or len(set(found)) != n:
-        raise ValueError(f"channels must be {n} different names, got {found!r}")
-    return found
-
-
-def _in_order(features: "Iterable[str]") -> "tuple[str, ...]":
-    asked = [features] if isinstance(features, str) else list(features)
-    for name in asked or [""]:
-        if name not in FEATURES:
-            raise ValueError(f"features must be some of {', '.join(FEATURES)}; got {name!r}")
-    return tuple([name for name in FEATURES if name in asked])

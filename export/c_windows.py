@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from edgeforest.windows import Windows
+from edgeforest.windows import FEATURES, SIGNED, Windows
 
 Array = Callable[[str, Sequence[float], str], str]
 
@@ -158,6 +158,26 @@ BANDS = """\
     *out++ = @_rescaled(2 * square, up, down);
 """
 
+BYTE = """\
+        x = at % $PER < $SIGNED ? (x + 32768) >> 8 : @_byte(x);
+"""
+PICK = f"""\
+    for (i = 0; i < @@_FEATURES; i++) {{
+        at = $PLACE;
+        x = w->all[at];
+{BYTE}\
+        w->row[i] = ($TYPE)x;
+    }}
+"""
+BYTE_OF = """\
+/* A feature that is not negative as a byte: its leading five bits, and how many follow. */
+static inline int32_t @_byte(int32_t v)
+{
+    int32_t code = 0;
+    for (; v > 31; v >>= 1) code += 16;
+    return code + v;
+}"""
+
 PUSH = """\
 /* Takes a sample, NULL if it is missing; returns 1 when a window is full and w->row is its row. */
 static inline int @_push(@_windows *w, const int16_t *sample)
@@ -199,14 +219,14 @@ def in_c(windows: Windows, name: str, row_type: str, array: Array) -> str:
     """The functions that turn samples into rows; `array` adds one to the header."""
     n = windows.spectrum
     out, target, pick, all_of = row_type, "w->row", "", ""
-    if windows.picks is not None:
-        whole = Windows(
-            windows.n_channels, windows.size, 1, windows.features, None, windows.magnitude
-        )
+    if windows.picks is not None or windows.bits == 8:
         out, target = "int16_t", "w->all"
-        all_of = f"    int16_t all[{whole.n_features}];\n"
-        place = array("picks", windows.picks, "i")
-        pick = f"    for (i = 0; i < @@_FEATURES; i++) w->row[i] = w->all[{place}];\n"
+        all_of = f"    int16_t all[{windows.signals * windows.per_signal}];\n"
+        place = "i" if windows.picks is None else array("picks", windows.picks, "i")
+        pick = PICK if windows.bits == 8 else PICK.replace(BYTE, "")
+        pick = pick.replace("$PLACE", place).replace("$PER", str(windows.per_signal))
+        signed = sum(name in FEATURES[:SIGNED] for name in windows.features)
+        pick = pick.replace("$SIGNED", str(signed))
     values = "".join(
         (RMS if kind == "rms" else "") + f"    *out++ = ({out}){VALUES[kind]};\n"
         for kind in windows.features
@@ -222,6 +242,7 @@ def in_c(windows: Windows, name: str, row_type: str, array: Array) -> str:
         ROOT,
         *([SPECTRUM] if n else []),
         MEASURE,
+        *([BYTE_OF] if windows.bits == 8 else []),
         PUSH,
     ]
     text = "\n\n".join(parts)

@@ -364,12 +364,11 @@ def describe_row(forest: Forest, rows: RowType, scales: Sequence[float] = ()) ->
 
 def windows_of(forest: Forest, rows: RowType, scaled: bool) -> Windows | None:
     """The windows that the features are of, and whose rows this type holds; None if there are none."""
-    if scaled or rows == "uint8":  # rows of windows are int16
-        return None
     try:
-        return Windows.of(forest)
+        windows = None if scaled else Windows.of(forest)
     except ValueError:
         return None
+    return None if windows and windows.bits == 16 and rows == "uint8" else windows
 
 
 def _one_line(value: object) -> str:

@@ -29,7 +29,8 @@ def in_python(windows: Windows) -> list[str]:
         make = f"Windows.of({tuple(windows.names)!r})"
     else:
         parts = [windows.n_channels, windows.size, windows.step, windows.features]
-        make = f"Windows({', '.join(map(repr, [*parts, windows.channels, windows.magnitude]))})"
+        parts += [windows.channels, windows.magnitude, windows.bits]
+        make = f"Windows({', '.join(map(repr, parts))})"
     return [
         ast.unparse(tree),
         "\n",

@@ -46,6 +46,7 @@ SETTINGS: list[tuple[Any, ...]] = [
     (3, 100, 130, ("bands",)),
     (6, 20, 10, ("deviation", "rms", "change"), tuple("abcdef")),
     (2, 300, 150),
+    (2, 40, 20, FEATURES, None, True, 8),
 ]
 KINDS = 8
 RECORDINGS = 1000
@@ -221,7 +222,7 @@ def test_webassembly_gives_the_same_rows(
     tables, sums = ([some[:20] for some in part] for part in recorded)  # it is slow to start
     folder = install(tmp_path, compiled=False, only=["windows"])
     write_recordings(folder, tables)
-    check_board(output(run_wasm(BOARD.format(settings=SETTINGS), folder)), sums, 160)
+    check_board(output(run_wasm(BOARD.format(settings=SETTINGS), folder)), sums, 180)
 
 
 ALLOCATES_NOTHING = """
@@ -296,7 +297,8 @@ def model(windows: Windows, names: list[str] | None = None) -> Any:
     """A forest with the features of windows, trained on anything."""
     names = names or windows.names
     rng = np.random.default_rng(3)
-    rows = rng.integers(-1000, 1000, (60, len(names)))
+    rows = rng.integers(-1000, 1000, (60, len(names))) if windows.bits > 8 else None
+    rows = rng.integers(0, 256, (60, len(names))) if rows is None else rows
     return train(rows.tolist(), [int(row[0] > 0) for row in rows], names=names, n_trees=2)
 
 
@@ -359,15 +361,18 @@ def test_c_gives_the_same_rows(
 ) -> None:
     tables, sums = recorded
     write_recordings(tmp_path, tables)
-    rows = ("int16", "float32")[setting % 2]
+    rows = "uint8" if SETTINGS[setting][-1] == 8 else ("int16", "float32")[setting % 2]
     header = to_c(model(Windows(*SETTINGS[setting])), rows=rows)  # type: ignore[arg-type]
     program = compiled(tmp_path, header)
     assert sums_of(program, tmp_path / f"recordings{setting}.bin") == sums[setting]
 
 
 @needs_gcc
-def test_c_gives_the_rows_of_some_features_and_repeats_missing_samples(tmp_path: Path) -> None:
-    names = Windows(2, 20, 5).names[1::4]
+@pytest.mark.parametrize("bits", [8, 16])
+def test_c_gives_the_rows_of_some_features_and_repeats_missing_samples(
+    tmp_path: Path, bits: int
+) -> None:
+    names = Windows(2, 20, 5, bits=bits).names[1::4]
     windows = Windows.of(names)
     main = """
 #include <stdio.h>
@@ -442,14 +447,24 @@ for i in range(60):
 def test_a_model_knows_its_windows(options: tuple[Any, ...]) -> None:
     windows = Windows(*options)
     again = Windows.of(edgeforest.load(model(windows).to_json()))
-    for name in ("n_channels", "size", "step", "features", "channels", "magnitude", "names"):
+    for name in (
+        "n_channels",
+        "size",
+        "step",
+        "features",
+        "channels",
+        "magnitude",
+        "bits",
+        "names",
+    ):
         assert getattr(again, name) == getattr(windows, name), name
     assert again.picks is None
     assert Windows.of(model(windows), step=3).step == 3
 
 
-def test_a_model_of_some_features_gets_their_rows() -> None:
-    windows = Windows(3, 32, 16)
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_model_of_some_features_gets_their_rows(bits: int) -> None:
+    windows = Windows(3, 32, 16, bits=bits)
     table = np.random.default_rng(2).integers(-9000, 9000, (100, 3))
     places = [40, 3, 12, 30]
     some = Windows.of([windows.names[i] for i in places])
@@ -486,6 +501,8 @@ def test_names_survive_a_csv_and_the_command_line(tmp_path: Path) -> None:
         ["x mean 64/32", "x max 32/32"],
         ["x median 64/32"],
         ["x mean 64/32/1"],
+        ["x mean 64/32/16"],
+        ["x mean 64/32/8/8"],
         ["x mean 999999999999/1"],
         ["x mean 64/0"],
         ["x mean -64/1"],
@@ -582,8 +599,9 @@ def push_four() -> None:
         (lambda: Windows(3, 8.0), ValueError, "size must be a whole number"),  # type: ignore[arg-type]
         (lambda: Windows(3, 8, 0), ValueError, "step must be a whole number from 1 to 4096"),
         (lambda: Windows(3, 8, True), ValueError, "step must be a whole number"),
-        (lambda: Windows(3, 8, features=[]), ValueError, "features must be some of mean, dev"),
+        (lambda: Windows(3, 8, features=[]), ValueError, "features must be some of mean, min"),
         (lambda: Windows(3, 8, features="mode"), ValueError, "got 'mode'"),
+        (lambda: Windows(2, 8, bits=12), ValueError, "bits must be 8 or 16, got 12"),
         (lambda: Windows(2, 8, channels="aa"), ValueError, "channels must be 2 different names"),
         (lambda: Windows(2, 8, channels=["a b", "c"]), ValueError, "without spaces and bars"),
         (lambda: Windows(2, 8).push([1]), ValueError, "a sample must have 2 values, got 1"),

@@ -24,16 +24,15 @@ MASK = 0x3FFFFFFF
 VALUES = 1 << 18  # samples of windows that are computed together: what fits a cache
 
 
-def rows(windows: Any, recording: Any) -> NDArray[np.int16]:
+def rows(windows: Any, recording: Any) -> NDArray[Any]:
     """A row for each full window of a recording, (samples, channels) of whole numbers."""
     signals = _signals(windows, recording)
     size = windows.size
-    if len(signals[0]) < size:
-        return np.empty((0, windows.n_features), np.int16)
+    n, some = len(windows.ends(len(signals[0]))), max(1, VALUES // size)
+    found = np.empty((n, windows.n_features), np.uint8 if windows.bits == 8 else np.int16)
+    if not n:
+        return found
     views = [sliding_window_view(signal, size)[:: windows.step] for signal in signals]
-    n, some = len(views[0]), max(1, VALUES // size)
-    names = len(windows.names)
-    found = np.empty((n, names), np.int16)
     for start in range(0, n, some):
         parts = [_features(windows, view[start : start + some].astype(np.int32)) for view in views]
         block = np.concatenate(parts, axis=1)
@@ -106,7 +105,20 @@ def _features(windows: Any, x: Whole) -> Whole:
     columns = [values[name] for name in windows.features if name != "bands"]
     if windows.spectrum:
         columns += _bands(x, np.asarray(windows.sine, np.int32), up, down)
+    if windows.bits == 8:
+        signed = sum(name in ("mean", "min", "max") for name in windows.features)
+        columns = [
+            column + 32768 >> 8 if k < signed else _bytes_of(column)
+            for k, column in enumerate(columns)
+        ]
     return np.stack(columns, axis=1)
+
+
+def _bytes_of(values: Whole) -> Whole:
+    """Features that are not negative as bytes: `byte_of` of `windows`."""
+    more = np.maximum(0, np.frexp(values)[1].astype(np.int32) - 5)
+    found: Whole = (values >> more) + 16 * more
+    return found
 
 
 def _scale(peak: Whole) -> tuple[Whole, Whole]:

@@ -1,13 +1,15 @@
 """Teach a board three gestures, on the board itself: still, shake, circle.
 
-Wire an MPU6050 accelerometer to a Pico (SDA to GP4, SCL to GP5), put EdgeForest
-onto it (`firmware/README.md`) and run this file. Without a sensor it simulates one, so that it also runs on a computer:
+Wire an MPU6050 accelerometer (SDA to GP4, SCL to GP5) and a button (GP15 to ground) to a Pico, put
+EdgeForest onto it (`firmware/README.md`) and run this file. Without a sensor it simulates one, so that
+it also runs on a computer:
 
     python firmware/examples/gesture.py
 
-It records windows of 16 readings for each gesture, learns a forest from them while it keeps
-reading, and then says what it sees. Everything is whole numbers in buffers that are made once:
-recording and recognising a window allocate nothing.
+The button says what is recorded: press it when you begin the gesture that is asked for. A window is the
+last 32 readings; 16 readings later there is another. `Windows` turns each into a row of features, a
+forest learns the rows while the sensor is still read, and then says what it sees. Everything is whole
+numbers in buffers that are made once: recording and recognising a window allocate nothing.
 """
 
 import sys
@@ -16,30 +18,34 @@ from array import array
 
 sys.path.append(".")  # a checkout, run from its root folder
 from edgeforest import core_pure as ef
+from edgeforest.windows import Windows
 
 GESTURES = ("still", "shake", "circle")
-WINDOW = 16  # readings that make one window
+WINDOW, STEP = 32, 16  # readings of a window, and between two of them
+FEATURES = ("mean", "deviation", "crossings")  # of x, y, z and their magnitude
 EACH = 60  # windows to record of each gesture
 FRESH = 100  # windows to try the forest on afterwards, of each gesture
-SDA, SCL = 4, 5  # pins of the sensor
+SDA, SCL, BUTTON = 4, 5, 15  # pins of the sensor and of the button
 
 
 class MPU6050:
-    """The accelerometer: 16384 is 1 g."""
+    """The accelerometer: 16384 is 1 g. The button reads 0 while it is pressed."""
 
     simulated = False
 
-    def __init__(self, bus, address=0x68):
+    def __init__(self, bus, button, address=0x68):
         self.bus = bus
+        self.button = button
         self.address = address
         self.raw = bytearray(6)
         bus.writeto_mem(address, 0x6B, b"\0")  # wake it up
 
     def begin(self, gesture):
-        """Ask the person who holds the board for a gesture."""
-        print("Next:", GESTURES[gesture], "- get ready")
-        time.sleep(3)
-        print("Go! About", EACH * WINDOW // 50, "seconds")
+        """Ask the person who holds the board for a gesture, and wait for the button."""
+        print("Next:", GESTURES[gesture], "- press the button when you begin")
+        while self.button.value():
+            time.sleep_ms(20)
+        print("Go! About", EACH * STEP // 50, "seconds")
 
     def read(self, reading):
         """Put the acceleration along x, y and z into `reading`, 50 times a second."""
@@ -71,7 +77,7 @@ class Simulated:
 
     def read(self, reading):
         """Put the acceleration along x, y and z into `reading`."""
-        self.readings = (self.readings + 1) % (4 * WINDOW)
+        self.readings = (self.readings + 1) % 64
         if self.readings == 0:
             self.begin(self.gesture)
         self.angle = self.angle + self.speed & 15  # a full turn is 16
@@ -94,50 +100,41 @@ def find_sensor():
     try:
         from machine import I2C, Pin
 
-        return MPU6050(I2C(0, sda=Pin(SDA), scl=Pin(SCL)))
+        button = Pin(BUTTON, Pin.IN, Pin.PULL_UP)
+        return MPU6050(I2C(0, sda=Pin(SDA), scl=Pin(SCL)), button)
     except (ImportError, OSError, ValueError):  # no board, no answer, no such pins
         print("No MPU6050 found: simulating one")
         return Simulated()
 
 
 reading = array("h", (0, 0, 0))
-lowest = array("h", (0, 0, 0))
-highest = array("h", (0, 0, 0))
-total = array("i", (0, 0, 0))
 
 
-def read_window(sensor, features):
-    """Read one window and put the mean and the spread of x, y and z into `features`, as bytes."""
-    for i in range(WINDOW):
+def read_window(sensor, windows):
+    """Read until a window is full; its features are in `windows.row`."""
+    sensor.read(reading)
+    while not windows.push(reading):
         sensor.read(reading)
-        for axis in range(3):
-            value = reading[axis]
-            total[axis] = value if i == 0 else total[axis] + value
-            if i == 0 or value < lowest[axis]:
-                lowest[axis] = value
-            if i == 0 or value > highest[axis]:
-                highest[axis] = value
-    for axis in range(3):
-        features[axis] = total[axis] // WINDOW + 32768 >> 8
-        features[3 + axis] = highest[axis] - lowest[axis] >> 8
 
 
-def record(sensor, gesture, columns, labels, features):
+def record(sensor, gesture, windows, columns, labels):
     """Fill this gesture's part of the buffers."""
+    windows.clear()  # nothing of the gesture before
+    row = windows.row
     for place in range(gesture * EACH, (gesture + 1) * EACH):
-        read_window(sensor, features)
-        for f in range(6):
-            columns[f][place] = features[f]
+        read_window(sensor, windows)
+        for f in range(windows.n_features):
+            columns[f][place] = row[f]
         labels[place] = gesture
 
 
-def learn(sensor, columns, labels, features):
+def learn(sensor, windows, columns, labels):
     """Train a forest: one round between two windows, so that nothing is missed meanwhile."""
     training = ef.Training(
-        columns,  # six bytearrays, used as they are
+        columns,  # bytearrays, used as they are
         labels,
         by_column=True,
-        names=("mean x", "mean y", "mean z", "spread x", "spread y", "spread z"),
+        names=windows.names,  # so that the model knows its windows: Windows.of(forest)
         n_trees=5,
         max_depth=5,
         budget=40000,
@@ -145,7 +142,7 @@ def learn(sensor, columns, labels, features):
     )
     rounds = 0
     for _ in training:
-        read_window(sensor, features)  # and whatever else may not wait: feed the watchdog here
+        read_window(sensor, windows)  # and whatever else may not wait: feed the watchdog here
         rounds += 1
     forest = training.forest()
     print("Learned", len(forest), "trees in", rounds, "rounds;", forest.spent)
@@ -161,26 +158,27 @@ def save(forest):
         print("No filesystem: the model is gone at power off")
 
 
-def accuracy(sensor, forest, features, votes):
+def accuracy(sensor, windows, forest, votes):
     """The share of fresh simulated windows that the forest recognises."""
     right = 0
     for turn in range(len(GESTURES) * FRESH):
         truth = turn % len(GESTURES)
         sensor.begin(truth)
-        read_window(sensor, features)
-        seen = forest.predict_into(features, votes)
+        windows.clear()
+        read_window(sensor, windows)
+        seen = forest.predict_into(windows.row, votes)
         right += seen == truth
         if turn < 6:
             print("  it was", GESTURES[truth], "- I see", GESTURES[seen])
     return right / (len(GESTURES) * FRESH)
 
 
-def watch(sensor, forest, features, votes):
+def watch(sensor, windows, forest, votes):
     """Say what is seen whenever it changes, for ever."""
     before = -1
     while True:
-        read_window(sensor, features)
-        seen = forest.predict_into(features, votes)
+        read_window(sensor, windows)
+        seen = forest.predict_into(windows.row, votes)
         if seen != before:
             print("I see", GESTURES[seen])
             before = seen
@@ -188,20 +186,21 @@ def watch(sensor, forest, features, votes):
 
 def main():
     sensor = find_sensor()
-    columns = [bytearray(len(GESTURES) * EACH) for _ in range(6)]
-    labels = bytearray(len(GESTURES) * EACH)
-    features = bytearray(6)
+    windows = Windows(3, WINDOW, STEP, FEATURES, bits=8)
+    rows = len(GESTURES) * EACH
+    columns = [bytearray(rows) for _ in range(windows.n_features)]
+    labels = bytearray(rows)
     votes = array("i", [0] * len(GESTURES))
     for gesture in range(len(GESTURES)):
         sensor.begin(gesture)
-        record(sensor, gesture, columns, labels, features)
+        record(sensor, gesture, windows, columns, labels)
         print("Recorded", EACH, "windows of", GESTURES[gesture])
-    forest = learn(sensor, columns, labels, features)
+    forest = learn(sensor, windows, columns, labels)
     save(forest)
     if sensor.simulated:
-        print(f"Accuracy on fresh windows: {accuracy(sensor, forest, features, votes):.3f}")
+        print(f"Accuracy on fresh windows: {accuracy(sensor, windows, forest, votes):.3f}")
     else:
-        watch(sensor, forest, features, votes)
+        watch(sensor, windows, forest, votes)
 
 
 if __name__ == "__main__":

