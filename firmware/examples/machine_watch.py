@@ -35,7 +35,7 @@ PAUSE = 60  # seconds until the next try when it is away
 
 
 class MPU6050:
-    """The accelerometer, read 200 times a second along one axis: 256 is 1 g."""
+    """The accelerometer, read 200 times a second along one axis: 16384 is 1 g."""
 
     simulated = False
 
@@ -53,7 +53,7 @@ class MPU6050:
     def read(self):
         time.sleep_ms(5)
         self.bus.readfrom_mem_into(0x68, 0x3B, self.raw)
-        return ((self.raw[0] << 8 | self.raw[1]) ^ 0x8000) - 0x8000 >> 6  # two bytes with a sign
+        return ((self.raw[0] << 8 | self.raw[1]) ^ 0x8000) - 0x8000  # two bytes with a sign
 
 
 class Simulated:
@@ -75,8 +75,8 @@ class Simulated:
     def begin(self, state):
         self.state = state
         self.speed = 90 + self.below(40)  # a full turn is 1024
-        self.weight = (0, 12, 28, 12)[state] + self.below((1, 12, 40, 12)[state])
-        self.rattle = 20 + self.below(40) if state == 3 else 0
+        self.weight = (0, 12, 24, 12)[state] + self.below((1, 16, 40, 16)[state])
+        self.rattle = 12 + self.below(40) if state == 3 else 0
 
     def read(self):
         self.reads += 1
@@ -85,7 +85,7 @@ class Simulated:
         self.turn = self.turn + self.speed & 1023
         self.knock = self.rattle if self.turn * 3 % 1024 < 3 * self.speed else -self.knock // 2
         swing = self.weight * self.SINE[self.turn >> 6] // 100
-        return swing + self.knock + self.below(12) + self.below(12) - 11
+        return 64 * (swing + self.knock + self.below(12) + self.below(12) - 11)
 
 
 class Publisher:
@@ -130,20 +130,19 @@ sample = array("h", (0,))
 
 
 def read_window(sensor, windows):
-    """Read samples until a window is full: `windows.row` has its features then, as bytes."""
-    row = windows.row
+    """Read until a window is full; its features are in `windows.row`."""
     full = False
     while not full:
         sample[0] = sensor.read()
         full = windows.push(sample)
-    for f in range(len(row)):
-        row[f] = min(255, row[f])
 
 
-def learn(sensor, windows, publisher):
+def learn(sensor, publisher):
     """Record each state, and train a forest: one round between two windows."""
     from edgeforest.core_pure import Training
 
+    # A window of 64 readings, another one every 32: eight features, a byte each.
+    windows = Windows(1, 64, 32, ("deviation", "crossings", "change", "bands"), bits=8)
     columns = [bytearray(EACH * len(STATES)) for _ in range(windows.n_features)]
     labels = bytearray(EACH * len(STATES))
     for i in range(len(labels)):
@@ -155,8 +154,8 @@ def learn(sensor, windows, publisher):
             columns[f][i] = windows.row[f]
         labels[i] = i // EACH
     gc.collect()
-    options = {"names": windows.names, "n_trees": 5, "max_depth": 5, "seed": 1}
-    training = Training(columns, labels, by_column=True, **options)
+    options = {"names": windows.names, "n_trees": 5, "max_depth": 5}
+    training = Training(columns, labels, by_column=True, seed=1, **options)
     trees = 0
     for _ in training:
         read_window(sensor, windows)  # and whatever else may not wait: feed the watchdog here
@@ -166,8 +165,9 @@ def learn(sensor, windows, publisher):
     return training.forest()
 
 
-def watch(sensor, windows, forest, publisher):
+def watch(sensor, forest, publisher):
     """Publish each new state, for ever; returns the accuracy if the machine is simulated."""
+    windows = Windows.of(forest)  # the model knows what it has learned from
     votes = [0] * forest.n_votes
     published = before = -1
     same = right = turn = 0
@@ -193,19 +193,18 @@ def main():
     except (ImportError, OSError, ValueError):  # no board, no answer, no such pins
         print("No MPU6050 found: simulating a fan")
         sensor = Simulated()
-    windows = Windows(1, 64, 32, features=("deviation", "crossings", "change", "bands"))
     publisher = Publisher()
     try:
         os.stat(MODEL)
     except OSError:  # nothing learned yet
-        forest = learn(sensor, windows, publisher)
+        forest = learn(sensor, publisher)
         forest.save(MODEL)
     else:
         from edgeforest.loading import load
 
         forest = load(MODEL)
     print("Watching with", len(forest), "trees")
-    print("Accuracy: %.3f" % watch(sensor, windows, forest, publisher))
+    print("Accuracy: %.3f" % watch(sensor, forest, publisher))
 
 
 if __name__ == "__main__":
