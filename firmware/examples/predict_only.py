@@ -1,4 +1,4 @@
-"""Predict with a model that was trained elsewhere, in a heap of 26 kB.
+"""Predict in 26 kB of heap, with a model that was trained elsewhere.
 
 Copy a model and `room.py` (the sensors; without them it simulates a room) to the board, then run this
 file, on a computer too:
