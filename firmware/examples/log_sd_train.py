@@ -38,6 +38,8 @@ def find_card():
         import vfs
         from machine import SPI, Pin
 
+        if "sd" in os.listdir("/"):  # mounted already
+            return "/sd/"
         try:
             from machine import SDCard  # ESP32, with a slot that is wired as SD
 
@@ -47,8 +49,7 @@ def find_card():
 
             spi = SPI(0, sck=Pin(18), mosi=Pin(19), miso=Pin(16))
             card = SDCard(spi, Pin(17))
-        if "sd" not in os.listdir("/"):  # it stays mounted over a soft reset
-            vfs.mount(card, "/sd")
+        vfs.mount(card, "/sd")
         return "/sd/"
     except (ImportError, OSError, ValueError):
         print("No card found: the files are here")
