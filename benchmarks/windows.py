@@ -1,7 +1,9 @@
-"""Windows: what a forest learns from their rows on real activities, and how fast rows are made.
+"""Windows: what a forest learns from their rows on real activities, and what rows cost.
 
     python benchmarks/windows.py
     python benchmarks/windows.py --data folder      # with BasicMotions_TRAIN.arff and _TEST.arff in it
+
+The last table is of the emulated Cortex-M3, which counts instructions; `make runtimes` brings it.
 
 BasicMotions (UEA archive): a watch with accelerometer and gyroscope, 10 samples a second, 4 activities
 (standing, walking, running, badminton), 80 recordings of 10 seconds. Without --data the two files are
@@ -24,6 +26,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from cortex import PER_MICROSECOND, has_cortex, run_cortex
+from runtimes import install
+
 from edgeforest import Windows, train
 from edgeforest.windows import FEATURES
 
@@ -31,6 +37,32 @@ NAMES = ("ax", "ay", "az", "gx", "gy", "gz")
 SCALE = 500  # of the recordings, which have up to 65 units either way: int16 has 16 bits
 TREES, DEPTH, SEEDS = 20, 8, 10
 PARTS = ("TRAIN", "TEST")
+SOME = ("mean", "deviation", "crossings")  # of the gesture example
+BOARD = """
+import gc, sys, time
+from array import array
+def used():
+    gc.collect()
+    return gc.mem_alloc()
+before = used()
+from edgeforest.windows import Windows
+windows = Windows({options})
+heap = used() - before
+sample = array("h", (0, 300, -16000))
+def spend():
+    push = row = 0
+    for i in range(windows.size):
+        sample[0] = i * 7919 % 20000 - 10000
+        start = time.ticks_us()
+        full = windows.push(sample)
+        spent = time.ticks_us() - start
+        if full:
+            row = spent
+        else:
+            push = max(push, spent)
+    print(heap, push, row - push)
+spend()
+"""
 Recordings = list[tuple[np.ndarray, str]]
 
 
@@ -56,6 +88,11 @@ def main() -> None:
             compare(halves, n_channels, size)
     print()
     speed()
+    print()
+    if has_cortex():
+        on_a_board()
+    else:
+        print("there is no emulated board here: run `make runtimes`")
 
 
 def fetch(scratch: Path) -> Path:
@@ -141,6 +178,28 @@ def speed() -> None:
         f"{len(samples):,} samples of 3 channels, {len(plain):,} rows of {windows.n_features} "
         f"features: push {one:.2f} s, Windows.rows with NumPy {two:.3f} s: {one / two:.0f} times faster"
     )
+
+
+def on_a_board() -> None:
+    """Print what windows of three channels take of an emulated Cortex-M3."""
+    print("On a Cortex-M3, three channels and their magnitude:")
+    print("| samples | features | heap with the code | a push | a row more |")
+    print("|---|---|---|---|---|")
+    for size in (32, 64, 128):
+        for features in (SOME, FEATURES[:-1], FEATURES):
+            with tempfile.TemporaryDirectory() as scratch:
+                folder = install(Path(scratch), only=["windows"])
+                script = BOARD.format(options=f"3, {size}, features={features!r}")
+                done = run_cortex(script, folder)
+            if done.returncode:
+                sys.exit(f"the board said {done.stdout}{done.stderr}")
+            heap, push, row = map(int, done.stdout.split())
+            said = "all" if features == FEATURES else "all but bands"
+            said = ", ".join(SOME) if features == SOME else said
+            print(
+                f"| {size} | {said} | {heap:,} bytes | {push * PER_MICROSECOND / 1000:.0f},000 "
+                f"instructions | {row * PER_MICROSECOND / 1e6:.2f} million |"
+            )
 
 
 if __name__ == "__main__":

@@ -106,8 +106,8 @@ class Windows:
                 self.spectrum *= 2
                 bands += 1
             self.sine = sines(self.spectrum)
-            self._real = array("h", bytes(2 * self.spectrum))
-            self._imaginary = array("h", bytes(2 * self.spectrum))
+            self._real = array("h", bytes(self.spectrum))
+            self._imaginary = array("h", bytes(self.spectrum))
         self._ring = array("h", bytes(2 * self.signals * size))
         self.picks: "array[int] | None" = None  # the places of the features that are wanted
         self.per_signal = len(self._kinds) + bands  # features
@@ -344,20 +344,26 @@ class Windows:
         return place
 
     def _transform(self, at: "int", base: "int", mean: "int", up: "int", down: "int") -> "None":
-        """The spectrum of the last samples: a fast Fourier transform, halved in each of its stages."""
+        """A fast Fourier transform of the last samples, halved in each of its stages.
+
+        Two samples in a row are one complex number, which halves the work; `_bands` takes them apart.
+        """
         ring = self._ring
         real = self._real
         imaginary = self._imaginary
         sine = self.sine
-        n = self.spectrum
+        n = self.spectrum >> 1
         end = base + self.size
-        at += self.size - n
+        at += self.size - n - n
         if at >= end:
             at -= self.size
         j = 0  # the places with their bits in reverse order
         for _ in range(n):
             real[j] = (ring[at] - mean) * up >> down
-            imaginary[j] = 0
+            at += 1
+            if at == end:
+                at = base
+            imaginary[j] = (ring[at] - mean) * up >> down
             at += 1
             if at == end:
                 at = base
@@ -367,10 +373,10 @@ class Windows:
                 bit >>= 1
             j |= bit
         half = 1
-        turn = n >> 1  # what two angles of a stage are apart
+        turn = n  # what two angles of a stage are apart
         while half < n:
             for j in range(half):
-                c = sine[j * turn + (n >> 2)]
+                c = sine[j * turn + (n >> 1)]
                 s = sine[j * turn]
                 while j < n:
                     at = j + half
@@ -392,16 +398,34 @@ class Windows:
         """Put the root mean square of each octave into a row; returns where they end."""
         real = self._real
         imaginary = self._imaginary
-        nyquist = self.spectrum >> 1
+        sine = self.sine
+        n = self.spectrum >> 1
+        real[0] = real[0] - imaginary[0] >> 1  # the highest frequency
+        imaginary[0] = 0
+        for k in range(1, (n >> 1) + 1):
+            j = n - k
+            c = sine[k + (n >> 1)]
+            s = sine[k]
+            x = real[k] + real[j]
+            y = imaginary[k] - imaginary[j]
+            r = imaginary[k] + imaginary[j]
+            i = real[j] - real[k]
+            at = c * r + s * i >> 14
+            i = c * i - s * r >> 14
+            real[k] = x + at >> 2
+            imaginary[k] = y + i >> 2
+            real[j] = x - at >> 2
+            imaginary[j] = y - i >> 2
         square = 0
         low = 2  # where the next octave begins
-        for i in range(1, nyquist + 1):
-            if i == low and i < nyquist:
+        for k in range(1, n + 1):
+            if k == low and k < n:
                 row[place] = rescaled(square + square, up, down)
                 place += 1
                 square = 0
                 low += low
-            square += real[i] * real[i] + imaginary[i] * imaginary[i]
+            j = k & (n - 1)
+            square += real[j] * real[j] + imaginary[j] * imaginary[j]
         row[place] = rescaled(square + square, up, down)
         return place + 1
 

@@ -51,14 +51,16 @@ static inline int16_t @_rescaled(int32_t square, int32_t up, int down)
 }"""
 
 SPECTRUM = """\
-/* The spectrum of the last samples: a fast Fourier transform, halved in each of its stages. */
+/* A fast Fourier transform of the last samples, halved in each of its stages; two samples in a row
+ * are one complex number. */
 static inline void @_transform(@_windows *w, const int16_t *ring, int32_t mean, int32_t up, int down)
 {
-    uint_fast16_t at = w->next, i, j = 0, half, turn = $N / 2, bit;
-    at = (at + @@_SIZE - $N) % @@_SIZE;
+    uint_fast16_t at = w->next, i, j = 0, half, turn = $N, bit;
+    at = (at + @@_SIZE - 2 * $N) % @@_SIZE;
     for (i = 0; i < $N; i++) {
         w->real[j] = (int16_t)((ring[at] - mean) * up >> down);
-        w->imaginary[j] = 0;
+        at = at + 1 < @@_SIZE ? at + 1 : 0;
+        w->imaginary[j] = (int16_t)((ring[at] - mean) * up >> down);
         at = at + 1 < @@_SIZE ? at + 1 : 0;
         for (bit = $N / 2; j & bit; bit >>= 1) j ^= bit;
         j |= bit;
@@ -66,8 +68,8 @@ static inline void @_transform(@_windows *w, const int16_t *ring, int32_t mean, 
     for (half = 1; half < $N; half += half) {
         for (i = 0; i < half; i++) {
             int32_t c, s, x, y, re, im;
-            c = $COSINE;
-            s = $SINE;
+            c = $COSINE(i * turn);
+            s = $SINE(i * turn);
             for (j = i; j < $N; j = at + half) {
                 at = j + half;
                 x = w->real[at];
@@ -83,6 +85,24 @@ static inline void @_transform(@_windows *w, const int16_t *ring, int32_t mean, 
             }
         }
         turn >>= 1;
+    }
+    w->real[0] = (int16_t)((w->real[0] - w->imaginary[0]) >> 1); /* the highest frequency */
+    w->imaginary[0] = 0;
+    for (i = 1; i <= $N / 2; i++) { /* what even and odd samples are together */
+        int32_t c, s, x, y, re, im, r;
+        j = $N - i;
+        c = $COSINE(i);
+        s = $SINE(i);
+        x = (int32_t)w->real[i] + w->real[j];
+        y = (int32_t)w->imaginary[i] - w->imaginary[j];
+        re = (int32_t)w->imaginary[i] + w->imaginary[j];
+        im = (int32_t)w->real[j] - w->real[i];
+        r = (c * re + s * im) >> 14;
+        im = (c * im - s * re) >> 14;
+        w->real[i] = (int16_t)((x + r) >> 2);
+        w->imaginary[i] = (int16_t)((y + im) >> 2);
+        w->real[j] = (int16_t)((x - r) >> 2);
+        w->imaginary[j] = (int16_t)((y - im) >> 2);
     }
 }"""
 
@@ -147,13 +167,14 @@ BANDS = """\
     @_transform(w, ring, mean, up, down);
     square = 0;
     at = 2; /* where the next octave begins */
-    for (i = 1; i <= $N / 2; i++) {
-        if (i == at && i < $N / 2) {
+    for (i = 1; i <= $N; i++) {
+        uint_fast16_t j = i & ($N - 1);
+        if (i == at && i < $N) {
             *out++ = @_rescaled(2 * square, up, down);
             square = 0;
             at += at;
         }
-        square += (int32_t)w->real[i] * w->real[i] + (int32_t)w->imaginary[i] * w->imaginary[i];
+        square += (int32_t)w->real[j] * w->real[j] + (int32_t)w->imaginary[j] * w->imaginary[j];
     }
     *out++ = @_rescaled(2 * square, up, down);
 """
@@ -217,7 +238,7 @@ def about(windows: Windows, name: str) -> list[str]:
 
 def in_c(windows: Windows, name: str, row_type: str, array: Array) -> str:
     """The functions that turn samples into rows; `array` adds one to the header."""
-    n = windows.spectrum
+    n = windows.spectrum >> 1
     out, target, pick, all_of = row_type, "w->row", "", ""
     if windows.picks is not None or windows.bits == 8:
         out, target = "int16_t", "w->all"
@@ -259,8 +280,10 @@ def in_c(windows: Windows, name: str, row_type: str, array: Array) -> str:
         "$SIGNALS": str(windows.signals),
     }
     if n:
-        fill["$COSINE"] = array("sine", windows.sine, f"i * turn + {n // 4}")
-        fill["$SINE"] = fill["$COSINE"].replace(f" + {n // 4}]", "]")
+        sine = array("sine", windows.sine, "#")
+        for at in ("i * turn", "i"):
+            text_of = {"$COSINE": f"{at} + {n // 2}", "$SINE": at}
+            fill |= {f"{mark}({at})": sine.replace("#", text_of[mark]) for mark in text_of}
         fill["$N"] = str(n)
     for mark, value in fill.items():
         text = text.replace(mark, value)

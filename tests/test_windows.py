@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cortex import needs_cortex, run_cortex
 from runtimes import (
     find_micropython,
     install,
@@ -50,6 +51,7 @@ SETTINGS: list[tuple[Any, ...]] = [
 ]
 KINDS = 8
 RECORDINGS = 1000
+ON_CORTEX = 8  # of each setting: an emulated board is slow
 
 
 def recording(number: int, n_channels: int, size: int, step: int) -> np.ndarray:
@@ -213,6 +215,19 @@ def test_micropython_gives_the_same_rows(
     folder = install(tmp_path, only=["windows"])
     write_recordings(folder, tables)
     check_board(output(run_micropython(BOARD.format(settings=SETTINGS), folder, "64k")), sums)
+
+
+@needs_mpy_cross
+@needs_cortex
+def test_a_board_with_32_bit_floats_gives_the_same_rows(
+    tmp_path: Path, recorded: tuple[list[list[np.ndarray]], list[list[int]]]
+) -> None:
+    tables, sums = ([some[:ON_CORTEX] for some in part] for part in recorded)
+    folder = install(tmp_path, only=["windows"])
+    write_recordings(folder, tables)
+    count = sum(map(len, sums))
+    assert count >= ON_CORTEX
+    check_board(output(run_cortex(BOARD.format(settings=SETTINGS), folder, "64k")), sums, count)
 
 
 @needs_wasm

@@ -130,16 +130,16 @@ def _scale(peak: Whole) -> tuple[Whole, Whole]:
 
 def _bands(x: Whole, sine: Whole, up: Whole, down: Whole) -> list[Whole]:
     """The root mean square of each octave: `Windows` has the same steps, one number at a time."""
-    n = len(sine) * 4 // 3
-    x = x[:, x.shape[1] - n :]
+    n = len(sine) * 2 // 3
+    x = x[:, x.shape[1] - 2 * n :]
     places = np.zeros(1, np.intp)  # with their bits in reverse order
     while len(places) < n:
         places = np.concatenate([2 * places, 2 * places + 1])
-    real, imaginary = x[:, places], np.zeros_like(x)
+    real, imaginary = x[:, 0::2][:, places], x[:, 1::2][:, places]
     half = 1
     while half < n:
-        turns = np.arange(half) * (n // (2 * half))
-        c, s = sine[turns + n // 4], sine[turns]
+        turns = np.arange(half) * (n // half)
+        c, s = sine[turns + n // 2], sine[turns]
         shape = (len(x), n // (2 * half), 2, half)
         real, imaginary = real.reshape(shape), imaginary.reshape(shape)
         a, b = real[:, :, 1], imaginary[:, :, 1]
@@ -148,15 +148,30 @@ def _bands(x: Whole, sine: Whole, up: Whole, down: Whole) -> list[Whole]:
         real = np.stack([a + r, a - r], axis=2) >> 1
         imaginary = np.stack([b + i, b - i], axis=2) >> 1
         half *= 2
-    real, imaginary = real.reshape(-1, n), imaginary.reshape(-1, n)
-    power = real * real + imaginary * imaginary
-    nyquist, low, found = n // 2, 1, []
-    while low < nyquist:
-        high = nyquist if 2 * low == nyquist else 2 * low - 1
+    power = _power(real.reshape(-1, n), imaginary.reshape(-1, n), sine)
+    low, found = 1, []
+    while low < n:
+        high = n if 2 * low == n else 2 * low - 1
         square = power[:, low : high + 1].sum(1, dtype=np.int32)
         found.append(_rescaled(2 * square, up, down))
         low *= 2
     return found
+
+
+def _power(real: Whole, imaginary: Whole, sine: Whole) -> Whole:
+    """The squared spectrum of samples whose even and odd ones were transformed as one."""
+    n = real.shape[1]
+    k = np.arange(1, n // 2 + 1)
+    j = n - k
+    c, s = sine[k + n // 2], sine[k]
+    x, y = real[:, k] + real[:, j], imaginary[:, k] - imaginary[:, j]
+    r, i = imaginary[:, k] + imaginary[:, j], real[:, j] - real[:, k]
+    r, i = (c * r + s * i) >> 14, (c * i - s * r) >> 14
+    power = np.empty((len(real), n + 1), np.int32)
+    power[:, n] = ((real[:, 0] - imaginary[:, 0]) >> 1) ** 2
+    power[:, k] = ((x + r) >> 2) ** 2 + ((y + i) >> 2) ** 2
+    power[:, j] = ((x - r) >> 2) ** 2 + ((y - i) >> 2) ** 2
+    return power
 
 
 def _rescaled(square: Whole, up: Whole, down: Whole) -> Whole:
