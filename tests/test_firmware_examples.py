@@ -685,39 +685,60 @@ print(network.WLAN.calls, simple.MQTTClient.sent)
     ]
 
 
-def test_vibration_is_read_from_a_real_sensor_where_there_is_one(tmp_path: Path) -> None:
-    put("machine_watch", tmp_path, compiled=False)
-    shutil.copy(EXAMPLES / "machine_watch.py", tmp_path)
-    script = """
+# A bus with an MPU6050 that is fixed to a fan: who is asked for a state sets the fan to it.
+BUS = """
 import sys
 import time
-time.sleep_ms = lambda ms: None
 import machine_watch as program
+
+fan = program.Simulated()
+reads = 0
 
 class machine:
     Pin = int
 
     class I2C:
-        raw = bytes(2)
-
         def __init__(self, number, sda, scl):
+            if (number, sda, scl) != (0, 4, 5):
+                raise ValueError("no such pins")
             self.awake = False
 
         def writeto_mem(self, *given):
             self.awake = given == (0x68, 0x6B, bytes(1))
 
         def readfrom_mem_into(self, address, register, data):
+            global reads
             if not self.awake or (address, register) != (0x68, 0x3B):
                 raise OSError(5)
-            data[:] = self.raw
+            reads += 1
+            if reads == 20000:
+                raise SystemExit
+            data[:] = (fan.read() & 0xFFFF).to_bytes(2, "big")
+
+def say(*words):
+    print(*words)
+    if words[0] == "Next:":
+        fan.begin(program.STATES.index(words[1]))
 
 sys.modules["machine"] = machine
-sensor = program.MPU6050()
-for raw in (0, 0x4000, 0x7FFF, 0xFFFF, 0xC000, 0x8000):
-    machine.I2C.raw = raw.to_bytes(2, "big")
-    print(sensor.read(), end=" ")
+time.sleep = time.sleep_ms = lambda n: None
+program.print = say
+program.main()
 """
-    assert output(run_cpython(script, tmp_path)) == "0 16384 32767 -1 -16384 -32768 "
+
+
+def test_a_machine_is_watched_with_a_real_sensor_where_there_is_one(tmp_path: Path) -> None:
+    put("machine_watch", tmp_path, compiled=False)
+    shutil.copy(EXAMPLES / "machine_watch.py", tmp_path)
+    assert output(run_cpython(BUS, tmp_path)).splitlines() == [
+        *(f"Next: {state} - recording begins in 10 seconds" for state in STATES),
+        *(f"learned tree {i} of 5" for i in range(1, 6)),
+        "Watching with 5 trees",
+        "worn",  # as it was left
+    ]
+    script = BUS.replace("program.main()", "fan.begin(0)\nprogram.main()")
+    text = output(run_cpython(script, tmp_path))
+    assert text == "Watching with 5 trees\noff\n"
 
 
 @needs_mpy_cross
