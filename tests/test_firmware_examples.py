@@ -238,7 +238,7 @@ def test_the_model_that_comes_with_the_examples_is_the_one_of_the_log(logging: P
 
 def test_the_log_is_a_file_of_numpy(logging: Path) -> None:
     output(run_cpython(CUT, logging, ["The log has"]))
-    table = np.load(logging / "log.npy")
+    table = np.load(logging / "simulated.npy")
     assert table.shape == (4000, 4)
     sensors = example("room").Simulated()
     row = bytearray(3)
@@ -249,14 +249,14 @@ def test_the_log_is_a_file_of_numpy(logging: Path) -> None:
 
 def test_a_log_that_was_cut_short_is_continued(logging: Path) -> None:
     output(run_cpython(CUT, logging, ["Recorded 2000"]))
-    assert not (logging / "log.npy").exists()
-    part = logging / "log.npy.part"
+    assert not (logging / "simulated.npy").exists()
+    part = logging / "simulated.npy.part"
     before = part.read_bytes()
     assert len(before) == 128 + 4 * 2000
     part.write_bytes(before[:-1])  # half a row
     text = output(run_cpython(CUT, logging, ["The log has"]))
     assert "Recorded 0 " not in text
-    after = (logging / "log.npy").read_bytes()
+    after = (logging / "simulated.npy").read_bytes()
     assert after[: len(before) - 4] == before[:-4]
     assert len(after) == 128 + 4 * 4000
 
@@ -264,11 +264,11 @@ def test_a_log_that_was_cut_short_is_continued(logging: Path) -> None:
 @pytest.mark.parametrize("size", [0, 127, 130])
 def test_a_log_that_was_cut_short_at_its_head_is_begun_again(logging: Path, size: int) -> None:
     output(run_cpython(CUT, logging, ["Recorded 1000"]))
-    part = logging / "log.npy.part"
+    part = logging / "simulated.npy.part"
     part.write_bytes(part.read_bytes()[:size])
     program = text_of("log_sd_train").replace("ROWS = 4000", "ROWS = 300")
     output(run_cpython(program, logging))
-    assert np.load(logging / "log.npy").shape == (300, 4)
+    assert np.load(logging / "simulated.npy").shape == (300, 4)
 
 
 def test_a_log_of_somebody_else_is_not_touched(logging: Path) -> None:
@@ -277,6 +277,16 @@ def test_a_log_of_somebody_else_is_not_touched(logging: Path) -> None:
     done = run_cpython(CUT, logging, ["never"])
     assert "ValueError: log.npy is not a .npy file" in done.stderr
     assert log.read_bytes() == b"not a table of numbers"
+
+
+def test_a_log_from_elsewhere_takes_the_place_of_a_simulated_one(logging: Path) -> None:
+    assert "The log has 4000 rows" in output(run_cpython(CUT, logging, ["never"]))
+    table = np.arange(600, dtype=np.uint8)[:, None] // [1, 2, 3, 128]
+    np.save(logging / "log.npy", table.astype(np.uint8))
+    text = output(run_cpython(CUT, logging, ["never"]))
+    assert "The log has 600 rows\nmodel.json was trained on other rows: training anew" in text
+    assert accuracy(text) == 100
+    assert "Recorded" not in text
 
 
 @needs_mpy_cross
@@ -335,7 +345,7 @@ for stop in sys.argv[1:]:
     except SystemExit:
         print("cut")
     if not left:
-        print(os.stat("/sd/log.npy")[6], sorted(os.listdir("/sd")))
+        print(os.stat("/sd/simulated.npy")[6], sorted(os.listdir("/sd")))
     vfs.umount("/sd")
     if left:
         card = Card(left[0])
@@ -356,7 +366,7 @@ def test_a_card_with_a_fat_keeps_the_log_and_the_trees(tmp_path: Path) -> None:
     assert "Recorded" not in "".join(runs[3:])
     assert "Going on after tree 2" in runs[4]
     assert "Going on after tree 4" in runs[5]
-    assert runs[5].endswith("16128 ['log.npy', 'model.json']\n")
+    assert runs[5].endswith("16128 ['model.json', 'simulated.npy']\n")
     assert accuracy(runs[5]) >= claimed("log_sd_train")
 
 
@@ -560,7 +570,7 @@ def watched(board: Path, port: int, pause: str = "0") -> str:
     """What the program prints with a broker at a port; it has learned and watched to the end."""
     text = output(run_micropython(WATCH, board, "128k", [str(port), pause]))
     assert accuracy(text) >= claimed("machine_watch")
-    assert edgeforest.load(board / "machine.json").names[0] == "x deviation 64/32/8"
+    assert edgeforest.load(board / "simulated.json").names[0] == "x deviation 64/32/8"
     return text
 
 
@@ -619,12 +629,12 @@ def test_a_board_without_a_client_for_mqtt_says_so_and_watches(watching: Path) -
 @needs_micropython
 def test_what_was_learned_is_there_after_a_restart(watching: Path) -> None:
     assert "learned tree 5 of 5" in watched(watching, 1, "3600")
-    model = (watching / "machine.json").read_bytes()
+    model = (watching / "simulated.json").read_bytes()
     for name in ("core_pure", "nodes", "writer"):  # it needs none of them any more
         (watching / "edgeforest" / f"{name}.mpy").unlink()
     text = watched(watching, 1, "3600")
     assert "learned" not in text
-    assert (watching / "machine.json").read_bytes() == model
+    assert (watching / "simulated.json").read_bytes() == model
 
 
 def test_a_radio_is_asked_to_join_and_not_waited_for(tmp_path: Path) -> None:
@@ -736,6 +746,7 @@ def test_a_machine_is_watched_with_a_real_sensor_where_there_is_one(tmp_path: Pa
         "Watching with 5 trees",
         "worn",  # as it was left
     ]
+    assert (tmp_path / "machine.json").exists()
     script = BUS.replace("program.main()", "fan.begin(0)\nprogram.main()")
     text = output(run_cpython(script, tmp_path))
     assert text == "Watching with 5 trees\noff\n"

@@ -127,13 +127,23 @@ def accuracy(log, forest):
     return right / len(labels), max(share, 1 - share)
 
 
+def find_log(folder):
+    """The log on the card; without one, what the sensors say is recorded."""
+    try:
+        return storage.Npy(folder + "log.npy")
+    except OSError:  # none yet
+        sensors = find_sensors()
+    path = folder + ("simulated.npy" if sensors.simulated else "log.npy")
+    try:
+        return storage.Npy(path)
+    except OSError:
+        record(path, sensors)
+        return storage.Npy(path)
+
+
 def main():
     folder = find_card()
-    try:
-        log = storage.Npy(folder + "log.npy")
-    except OSError:  # none yet
-        record(folder + "log.npy", find_sensors())
-        log = storage.Npy(folder + "log.npy")
+    log = find_log(folder)
     print("The log has", log.shape[0], "rows")
     forest = learn(log, folder + "model.json")
     print("The model is in", folder + "model.json:", len(forest), "trees,", forest.spent)

@@ -22,7 +22,6 @@ from edgeforest.windows import Windows
 gc.collect()
 
 STATES = ("off", "running", "unbalanced", "worn")  # a coin on a blade; a rattling bearing
-MODEL = "machine.json"
 EACH = 60  # windows to learn from, of each state
 FRESH = 200  # simulated windows to try the forest on
 SAME = 3  # windows in a row that must agree before a new state is published
@@ -38,6 +37,7 @@ class MPU6050:
     """The accelerometer, read 200 times a second along one axis: 16384 is 1 g."""
 
     simulated = False
+    model = "machine.json"
 
     def __init__(self):
         from machine import I2C, Pin
@@ -60,6 +60,7 @@ class Simulated:
     """A fan: its speed and its weight change a little all the time."""
 
     simulated = True
+    model = "simulated.json"
     SINE = array("h", (0, 38, 71, 92, 100, 92, 71, 38, 0, -38, -71, -92, -100, -92, -71, -38))
 
     def __init__(self, seed=1):
@@ -195,14 +196,14 @@ def main():
         sensor = Simulated()
     publisher = Publisher()
     try:
-        os.stat(MODEL)
+        os.stat(sensor.model)
     except OSError:  # nothing learned yet
         forest = learn(sensor, publisher)
-        forest.save(MODEL)
+        forest.save(sensor.model)
     else:
         from edgeforest.loading import load
 
-        forest = load(MODEL)
+        forest = load(sensor.model)
     print("Watching with", len(forest), "trees")
     print("Accuracy: %.3f" % watch(sensor, forest, publisher))
 
