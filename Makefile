@@ -53,7 +53,9 @@ check: lint
 	@$(BIN)/python -m pytest -n auto --dist load -q $(QUICK:%=tests/test_%.py)
 
 # Files in the order of their names: by their number of tests, those of a few slow ones would come last.
-test: lint runtimes
+# Packages and runtimes are fetched at the same time.
+test:
+	@$(MAKE) --no-print-directory -j2 lint runtimes
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=15
 

@@ -49,7 +49,9 @@ class BuildKernel(build_ext):
         if self.compiler.compiler_type == "msvc":
             ext.extra_compile_args = ["/O2", "/fp:precise"]
         else:
-            ext.extra_compile_args = ["-std=c99", "-O3", "-ffp-contract=off"]
+            ext.extra_compile_args = ["-std=c99", "-ffp-contract=off"]
+            if "-O" not in os.environ.get("CFLAGS", ""):  # who packages it may have asked for less
+                ext.extra_compile_args.append("-O3")
         if os.name == "posix":
             ext.libraries = ["m"]
         try:

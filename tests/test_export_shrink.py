@@ -109,7 +109,6 @@ def grow(nodes: list[tuple[Any, ...]], classes: Any = ("a", "b"), categories: An
 # ---- No vote changes
 
 
-@on_every_engine
 @pytest.mark.parametrize("regression", [False, True])
 @pytest.mark.parametrize(
     "options",

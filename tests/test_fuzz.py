@@ -333,7 +333,7 @@ def test_altered_online_forests_learn_on_or_are_refused(
         OnlineForest.load(path.with_name("again.json"), engine=engine)
         return before, guesses, learner.error, learner.recent_error, learner.forest().to_json()
 
-    for case, mutant in cases(900, learners(tmp_path)):
+    for case, mutant in cases(450, learners(tmp_path)):
         path.write_bytes(mutant)
         try:
             how, _ = agreed({name: lambda name=name: go_on(name) for name in ONLINE})
@@ -372,7 +372,7 @@ def test_altered_checkpoints_go_on_or_are_refused(
         assert forest.spent.insertions >= min(begun, 9000) or training._done is not None
         return load(forest.to_json()).to_json(), forest.predict(FRESH)
 
-    for case, mutant in cases(700, texts):
+    for case, mutant in cases(350, texts):
         y = LABELS if "'classes'" in case else VALUES
         try:
             how, _ = agreed({name: lambda name=name, y=y: go_on(name, y) for name in ENGINES})
@@ -418,7 +418,7 @@ def test_altered_checkpoints_of_sources_go_on_or_are_refused(
             training.note,
         )
 
-    for case, mutant in cases(250, texts):
+    for case, mutant in cases(150, texts):
         try:
             how, _ = agreed({name: lambda name=name: go_on(name) for name in ENGINES})
         except Exception as error:

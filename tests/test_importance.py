@@ -96,9 +96,9 @@ def test_other_rows_than_those_of_the_training_are_refused():
 def test_under_the_same_budget_races_agree_more_than_exact_splits(regression, figure):
     """The paper's setting; benchmarks/stability.py prints the whole table."""
     if regression:
-        X, y = make_regression(10_000, 100, n_informative=5, random_state=0)
+        X, y = make_regression(4_000, 100, n_informative=5, random_state=0)
     else:
-        X, y = make_classification(10_000, 60, n_informative=5, random_state=0)
+        X, y = make_classification(4_000, 60, n_informative=5, random_state=0)
     kind = RandomForestRegressor if regression else RandomForestClassifier
     agreed = {}
     for splitter in ("exact", "mab"):
@@ -106,7 +106,7 @@ def test_under_the_same_budget_races_agree_more_than_exact_splits(regression, fi
             kind(100, splitter=splitter, max_depth=5, max_features="sqrt", budget=150_000)
             .set_params(random_state=seed)
             .fit(X, y)
-            for seed in range(6)
+            for seed in range(5)
         ]
         permuted = [permutation_importance(forest, X, y, n_repeats=1) for forest in forests]
         agreed[splitter] = (
@@ -204,7 +204,6 @@ def test_pruning_keeps_the_trees_that_a_slow_search_keeps(regression):
     assert len(before) == 8
 
 
-@on_every_engine
 def test_a_pruned_model_fits_and_is_better_than_the_first_trees(figure):
     X, y = load_digits(return_X_y=True)
     gains = []

@@ -20,7 +20,7 @@ GCC = shutil.which("gcc")
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
 COMMON = ["-O1", "-g", "-ffp-contract=off", *STRICT, *SANITIZE]
-CASES = 1000  # of the driver
+CASES = 500  # of the driver
 EXAMPLES = 6  # of the grid
 FUZZ = 0.1  # of the altered models and checkpoints
 WRONG = 200  # calls of each function with wrong arguments

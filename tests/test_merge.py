@@ -21,7 +21,7 @@ from edgeforest.forests.merging import keep, merge
 
 on_every_engine = pytest.mark.usefixtures("engine")
 FUZZ = settings(
-    max_examples=100,
+    max_examples=50,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
@@ -405,7 +405,7 @@ def test_quarters_with_different_classes_reach_a_forest_of_all_rows(
     X, y = load_digits(return_X_y=True)
     rows, labels = X.astype("float32"), y.tolist()
     apart, plain, alone, together = [], [], [], []
-    for split in range(6):
+    for split in range(4):
         rng = random.Random(split)
         order = rng.sample(range(len(labels)), len(labels))
         test, known = order[:450], order[450:]

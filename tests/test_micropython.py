@@ -198,6 +198,15 @@ else:
     options["class_weight"] = "balanced" if kind == "random-forest" else {"a": 2.5}
 train(2400, criterion, noise=2, **options).write(sys.stdout)
 """
+CRITERIA = ("gini", "entropy", "mse")
+KINDS = ("random-forest", "extra-trees", "random-patches")
+SPLITTERS = ("mab", "mab-paper", "exact")
+# Every two of them meet once.
+PAIRS = [
+    (criterion, kind, SPLITTERS[(i + j) % 3])
+    for i, criterion in enumerate(CRITERIA)
+    for j, kind in enumerate(KINDS)
+]
 MORE = {
     "plain": "1500, 'gini', n_trees=2",
     "few rows": "300, 'entropy', n_trees=4",
@@ -214,9 +223,7 @@ MORE = {
 
 @needs_mpy_cross
 @needs_micropython
-@pytest.mark.parametrize("splitter", ["mab", "mab-paper", "exact"])
-@pytest.mark.parametrize("kind", ["random-forest", "extra-trees", "random-patches"])
-@pytest.mark.parametrize("criterion", ["gini", "entropy", "mse"])
+@pytest.mark.parametrize(("criterion", "kind", "splitter"), PAIRS)
 def test_the_model_is_cpythons_to_the_byte(
     board: Path, host: Path, criterion: str, kind: str, splitter: str
 ) -> None:

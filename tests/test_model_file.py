@@ -327,7 +327,8 @@ def test_a_wide_forest_comes_back_as_it_was():
     rng = random.Random(9)
     rows = [[rng.random(), rng.random()] for _ in range(2000)]
     labels = [rng.randrange(2) for _ in rows]
-    training = train_steps(rows, labels, n_trees=120, max_features=2, splitter="exact", n_bins=4)
+    options = {"n_trees": 120, "max_features": 2, "splitter": "exact", "n_bins": 4}
+    training = train_steps(rows, labels, engine=engine.present()[0], **options)  # all grow the same
     for step in training:
         if len(step.grown.feature) > 66_000:
             break

@@ -55,7 +55,6 @@ def test_no_worse_than_scikit_learn(load, seeds, kind, figure):
     assert mean >= -2 * error
 
 
-@on_every_engine
 @pytest.mark.parametrize("splitter", ["mab", "mab-paper", "exact"])
 @pytest.mark.parametrize("criterion", ["gini", "entropy", "mse"])
 @pytest.mark.parametrize("kind", ["random-forest", "extra-trees", "random-patches"])

@@ -65,7 +65,7 @@ def test_a_source_that_fits_gives_the_forest_of_memory(regression, depth, monkey
 @pytest.mark.parametrize("regression", [False, True])
 def test_pools_train_as_well_as_all_rows(regression, figure):
     differences = []
-    for seed in range(8):
+    for seed in range(5):
         X, classes, values = made(15_000, seed)
         X_test, classes_test, values_test = made(3_000, 100 + seed)
         y, y_test = (values, values_test) if regression else (classes, classes_test)
@@ -78,7 +78,7 @@ def test_pools_train_as_well_as_all_rows(regression, figure):
             differences.append(np.subtract(*[-((s - y_test) ** 2).mean() for s in said]))
         else:
             differences.append(np.subtract(*[(s == y_test).mean() for s in said]))
-    mean, error = np.mean(differences), np.std(differences, ddof=1) / np.sqrt(8)
+    mean, error = np.mean(differences), np.std(differences, ddof=1) / np.sqrt(5)
     figure(f"ahead of training in memory by {mean:+.5f} +- {error:.5f}")
     assert mean >= -2 * error
 
@@ -180,7 +180,7 @@ def test_resuming_from_any_tree_gives_the_same_forest(way, tmp_path, monkeypatch
     assert (training.pool < len(source)) == (way != "whole")
     assert training._of_a_pool() == (len(whole) if way == "whole" else 3)
     planned = len(whole)
-    for stop in range(1, planned):
+    for stop in (1, planned // 2, planned - 1):
         path.unlink(missing_ok=True)
         training = Streaming(source, "y", seed=5, checkpoint=path, **WAYS[way])
         for _ in training:
@@ -244,7 +244,7 @@ def test_a_killed_training_goes_on_to_the_same_forest(tmp_path, figure):
         chance = random.Random(7)
         kills = ended = resumed = 0
         seen = set()
-        while kills < 20 or not ended:
+        while kills < 20 or not ended or resumed <= 10:
             status = killed_after(chance.uniform(0, usual * 0.7), path)
             assert status in (0, signal.SIGKILL)
             kills += status != 0
@@ -263,7 +263,6 @@ def test_a_killed_training_goes_on_to_the_same_forest(tmp_path, figure):
         f"{kills} kills, after {resumed} of which some trees were done ({len(seen)} different "
         f"numbers of them); {ended} times to the end, each time to the same bytes"
     )
-    assert resumed > 10
     left = {each.name for each in tmp_path.iterdir()} - {"model.json", "expected.json", "log.csv"}
     assert len(left) < 2, "each write removes what the kill before it has left"
     assert all(name.startswith(".model.json.") for name in left)

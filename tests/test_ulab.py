@@ -136,7 +136,7 @@ def test_ulab_saves_time(tmp_path: Path, figure: Callable[[str], None]) -> None:
     script = """
 import time
 from edgeforest import core_pure, core_ulab
-X, y = readings(12000)
+X, y = readings(6000)
 for options in ({"splitter": "mab"}, {"splitter": "exact"}):
     took = []
     models = []
@@ -151,7 +151,7 @@ for options in ({"splitter": "mab"}, {"splitter": "exact"}):
         splitter, same, pure, ulab = line.split()
         assert same == "True"
         figure(
-            f"{splitter}, 12,000 rows, 3 trees: {float(pure) / float(ulab):.1f} times the speed "
+            f"{splitter}, 6,000 rows, 3 trees: {float(pure) / float(ulab):.1f} times the speed "
             f"of core_pure in the same runtime ({float(ulab):.2f} s)"
         )
 
