@@ -3,7 +3,8 @@
     python benchmarks/windows.py
     python benchmarks/windows.py --data folder      # with BasicMotions_TRAIN.arff and _TEST.arff in it
 
-The last table is of the emulated Cortex-M3, which counts instructions; `make runtimes` brings it.
+The last table is of the emulated Cortex-M3, which counts instructions; `make runtimes` brings it. Those
+of the exported C are counted by callgrind, if gcc and valgrind are here.
 
 BasicMotions (UEA archive): a watch with accelerometer and gyroscope, 10 samples a second, 4 activities
 (standing, walking, running, badminton), 80 recordings of 10 seconds. Without --data the two files are
@@ -16,6 +17,8 @@ from __future__ import annotations
 
 import argparse
 import platform
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,6 +34,7 @@ from cortex import PER_MICROSECOND, has_cortex, run_cortex
 from runtimes import install
 
 from edgeforest import Windows, train
+from edgeforest.export import to_c
 from edgeforest.windows import FEATURES
 
 NAMES = ("ax", "ay", "az", "gx", "gy", "gz")
@@ -63,6 +67,21 @@ def spend():
     print(heap, push, row - push)
 spend()
 """
+MAIN = """
+#include <stdlib.h>
+#include "model.h"
+static model_windows w;
+int main(int count, char **words)
+{
+    int16_t sample[3] = {0, 300, -16000};
+    int i, full = 0, n = count > 1 ? atoi(words[1]) : 0;
+    for (i = 0; i < n; i++) {
+        sample[0] = (int16_t)(i * 7919 % 20000 - 10000);
+        full += model_push(&w, sample);
+    }
+    return full > 1;
+}
+"""
 Recordings = list[tuple[np.ndarray, str]]
 
 
@@ -89,6 +108,8 @@ def main() -> None:
     print()
     speed()
     print()
+    if shutil.which("gcc") and shutil.which("valgrind"):
+        in_c()
     if has_cortex():
         on_a_board()
     else:
@@ -177,6 +198,27 @@ def speed() -> None:
     print(
         f"{len(samples):,} samples of 3 channels, {len(plain):,} rows of {windows.n_features} "
         f"features: push {one:.2f} s, Windows.rows with NumPy {two:.3f} s: {one / two:.0f} times faster"
+    )
+
+
+def in_c() -> None:
+    """Print what a push and a row take in C."""
+    windows = Windows(3, 64, 32)
+    rows = np.random.default_rng(0).integers(-1000, 1000, (60, windows.n_features))
+    forest = train(rows, (rows[:, 0] > 0).tolist(), names=windows.names, n_trees=2)
+    with tempfile.TemporaryDirectory() as scratch:
+        Path(scratch, "model.h").write_text(to_c(forest, rows="int16"), encoding="utf-8")
+        Path(scratch, "main.c").write_text(MAIN, encoding="utf-8")
+        subprocess.run(["gcc", "-Os", "main.c", "-o", "main"], cwd=scratch, check=True)
+        tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "./main"]
+        counts = []
+        for n in (31, 63, 64):
+            said = subprocess.run([*tool, str(n)], cwd=scratch, capture_output=True, text=True)
+            counts.append(int(re.findall(r"Collected : (\d+)", said.stderr)[0]))
+    push = (counts[1] - counts[0]) / 32
+    print(
+        f"C, {platform.machine()}, gcc -Os, {windows.n_features} features of 64 samples: a push "
+        f"{push:.0f} instructions, a row {counts[2] - counts[1] - push:,.0f} more\n"
     )
 
 

@@ -86,7 +86,7 @@ static inline void @_transform(@_windows *w, const int16_t *ring, int32_t mean, 
         }
         turn >>= 1;
     }
-    w->real[0] = (int16_t)((w->real[0] - w->imaginary[0]) >> 1); /* the highest frequency */
+    w->real[0] = (int16_t)(((int32_t)w->real[0] - w->imaginary[0]) >> 1); /* the highest frequency */
     w->imaginary[0] = 0;
     for (i = 1; i <= $N / 2; i++) { /* what even and odd samples are together */
         int32_t c, s, x, y, re, im, r;

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from cortex import needs_cortex, run_cortex
 from runtimes import (
+    GET_RUNTIMES,
+    find_compiler,
     find_micropython,
     install,
     needs,
@@ -31,7 +33,7 @@ from runtimes import (
 import edgeforest
 from edgeforest import Windows, train
 from edgeforest.buffers import RingBuffer
-from edgeforest.export import to_c, to_micropython
+from edgeforest.export import from_onnx, shrink, to_c, to_micropython, to_onnx
 from edgeforest.host import recordings
 from edgeforest.windows import FEATURES, MOST, sines, square_root
 
@@ -413,12 +415,49 @@ int main(void)
     assert [int(v) for v in output(run([program])).split()] == expected.ravel().tolist()
 
 
-@needs_gcc
-def test_the_header_compiles_as_cpp(tmp_path: Path) -> None:
-    (tmp_path / "model.h").write_text(to_c(model(Windows(2, 20, 5)), prefer="speed"))
-    (tmp_path / "main.cpp").write_text(MAIN, encoding="utf-8")
-    done = run(["g++", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "main.cpp"], tmp_path)
-    assert done.returncode == 0, done.stderr
+BOARDS = {
+    "Cortex-M0": ["arm-none-eabi-gcc", "-mcpu=cortex-m0", "-mthumb", *STRICT],
+    "ATmega328P": ["avr-gcc", "-mmcu=atmega328p", *STRICT],
+    "C++": ["g++", "-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Werror"],
+}
+
+
+@pytest.mark.parametrize(
+    "board",
+    [
+        pytest.param(board, marks=needs(find_compiler(name) is not None, f"no {name}: {how}"))
+        for board, (name, *_) in BOARDS.items()
+        for how in ["apt install g++" if name == "g++" else GET_RUNTIMES]
+    ],
+)
+def test_the_header_compiles_for_boards(
+    board: str, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    called, *flags = BOARDS[board]
+    compiler, size = (
+        find_compiler(called),
+        find_compiler(called.replace("g++", "gcc")[:-3] + "size"),
+    )
+    assert compiler
+    (tmp_path / "main.c").write_text(
+        """#include "model.h"
+int push(model_windows *w, const int16_t *sample);
+int push(model_windows *w, const int16_t *sample) { return model_push(w, sample); }
+""",
+        encoding="utf-8",
+    )
+    sizes = []
+    for bits, rows in ((16, "int16"), (16, "float32"), (8, "uint8")):
+        windows = Windows(3, 64, 32, bits=bits)
+        for names in (windows.names, windows.names[::3]):
+            header = to_c(model(windows, names), rows=rows)  # type: ignore[arg-type]
+            (tmp_path / "model.h").write_text(header, encoding="utf-8")
+            command = [compiler, *flags, "-Os", "-c", "main.c", "-o", "main.o"]
+            done = run(command, tmp_path)
+            assert done.returncode == 0, done.stderr
+            if size:
+                sizes.append(output(run([size, "main.o"], tmp_path)).split()[6])
+    figure(f"bytes of code and tables: {', '.join(sizes)}")
 
 
 def test_only_rows_that_can_hold_features_get_a_push() -> None:
@@ -487,6 +526,22 @@ def test_a_model_of_some_features_gets_their_rows(bits: int) -> None:
     expected = windows.rows(table)[:, places]
     assert (some.rows(table) == expected).all()
     assert [list(some.row) for row in table if some.push(row)] == expected.tolist()
+
+
+def test_windows_survive_whatever_is_done_with_a_forest() -> None:
+    windows = Windows(2, 16, 8)
+    forest = model(windows)
+    rows, labels = np.zeros((4, windows.n_features)), [0, 1, 0, 1]
+    others = [
+        edgeforest.merge([forest, model(windows)]),
+        edgeforest.prune(forest, rows, labels, max_trees=1),
+        shrink(forest)[0],
+        from_onnx(to_onnx(forest)),
+    ]
+    for other in others:
+        assert Windows.of(other).names == windows.names
+    with pytest.raises(ValueError, match=r"feature 0 is .* in forest 1"):
+        edgeforest.merge([forest, model(Windows(2, 16, 4))])
 
 
 def test_names_survive_a_csv_and_the_command_line(tmp_path: Path) -> None:
