@@ -3,6 +3,7 @@
     python benchmarks/heap.py                                     # all of them, an hour on one core
     python benchmarks/heap.py --only "train on" --runs 10         # some, fewer runs
     python benchmarks/heap.py --rows 800,2000,5000 --only none    # how much for how many rows
+    python benchmarks/heap.py --rom                               # with our files in a ROMFS
 
 How a heap fragments is chaotic: a folder whose name is one letter longer can make the difference, and
 a run that ends well with 66 kB may fail with 68. So every heap is tried in many runs, each with another
@@ -27,7 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from boards import TASKS, Task, training
+from boards import BOOT, BOOTING, TASKS, Task, training
+from cortex import make_romfs
 from runtimes import BOARD_ENVIRONMENT, board_files, find_micropython, has_board_heap, run
 
 MARGIN = 8  # kB that a promise has beyond what was measured
@@ -45,6 +47,7 @@ class Bench:
     runs: int
     jobs: int
     seed: int
+    rom: bool
 
 
 def main() -> None:
@@ -56,6 +59,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=30, help="of each heap: %(default)s")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rom", action="store_true", help="our files are in a ROMFS")
     parser.add_argument("--mpy-cross", default=VERSIONS, help="its versions: %(default)s")
     args = parser.parse_args()
     if not has_board_heap():
@@ -68,7 +72,7 @@ def main() -> None:
         compiled = [
             compile_all(version, Path(scratch)) for version in args.mpy_cross.split(",") if version
         ]
-        bench = Bench(compiled, Path(scratch), args.runs, args.jobs, args.seed)
+        bench = Bench(compiled, Path(scratch), args.runs, args.jobs, args.seed, args.rom)
         print_modules(bench)
         print("| task | ended well, by kB of heap | always from | promise |\n|---|---|---|---|")
         for name, task in tasks.items():
@@ -161,6 +165,13 @@ def attempt(task: Task, bench: Bench, kilobytes: int, chance: random.Random) -> 
         for path in compiled.glob("*.mpy"):
             if not task.modules or path.stem in task.modules:
                 shutil.copy(path, package)
+        if bench.rom:
+            rom = top / "rom"
+            rom.mkdir()
+            package.rename(rom / "edgeforest")
+            (folder / "rom.img").write_bytes(make_romfs(rom))
+            (folder / "boot.py").write_text(BOOT, encoding="utf-8")
+            program = BOOTING + program
         if task.prepare:
             task.prepare(folder, data)
         for arguments in task.runs(data, seed):

@@ -3,7 +3,6 @@
     Budget    limits in insertions, seconds and bytes; `take` grants work before it is done
     share     what one of several trees gets of it
     Rng       the same random integers on every machine
-    tidy      collect garbage where a small heap gains by it
     between   and other checks of what the user gave
 
 The checks are here because every file of its own costs a board half a kilobyte.
@@ -21,7 +20,6 @@ from edgeforest.forest import (
     MASK,
     SPLITTERS,
     Spent,
-    collect,
     is_sequence,
 )
 
@@ -109,20 +107,6 @@ if hasattr(time, "ticks_ms"):  # MicroPython's clock wraps around; ticks_diff kn
     _ticks_diff = time.ticks_diff  # type: ignore[attr-defined]
 
 
-_untidy = bytearray(1)  # calls of `tidy` since the last collection
-
-
-def tidy(often: "bool" = False) -> "None":
-    """On a small heap: collect garbage, so that what lives on stays close together.
-
-    That takes longer than most of what is done in between: where it is asked for `often`, one call
-    in eight does it.
-    """
-    _untidy[0] = (_untidy[0] + 1) & 7
-    if not often or not _untidy[0]:
-        collect()
-
-
 class Budget:
     """Hard limits of one training: insertions, seconds, bytes of working memory.
 
@@ -151,7 +135,7 @@ class Budget:
         ):
             if value is not None:
                 advice = "; leave it out for no limit"
-                value = between("budget in " + name, value, low, 1e300, advice)
+                value = between("budget in " + name, value, low, INF, advice)
             setattr(self, name, value)
         self.ceiling = self.insertions  # what the tree that is growing may bring the total to ...
         self.until = self.seconds  # ... and the time at which it has to stop
@@ -260,8 +244,8 @@ def between(name: "str", value: "Any", low: "float", high: "float", advice: "str
         raise TypeError(
             f"{name} must be a {'whole ' if whole else ''}number, got {value!r}{advice}"
         )
-    if not low <= value <= high:
-        upto = f"from {low} to {high}" if high < 1e300 else f"at least {low}"
+    if not low <= value <= high or value == INF:
+        upto = f"from {low} to {high}" if high < INF else f"at least {low}"
         raise ValueError(f"{name} must be {upto}, got {value}{advice}")
     return int(value) if whole else float(value)
 

@@ -27,7 +27,7 @@ to the letter), `entropy`, `weights`.
 import math
 from array import array
 
-from edgeforest.budget import Budget, Rng, between, millionths, refuse_unknown, tidy
+from edgeforest.budget import Budget, Rng, between, millionths, refuse_unknown
 from edgeforest.codes import Data, Reader, part_of, vote_scale, vote_shares
 from edgeforest.criteria import Split, decide, node_word
 from edgeforest.forest import (
@@ -36,6 +36,8 @@ from edgeforest.forest import (
     LEVELS,
     MASK,
     Forest,
+    collect,
+    kernel,
     split_of,
 )
 from edgeforest.nodes import GROUP_ROWS, Nodes
@@ -106,7 +108,6 @@ def race(
     seen = squares = 0
     while True:
         granted = budget.take(min(batch, most - seen), len(racing))
-        tidy(True)
         if granted:
             at, more = nodes.count(racing, stride, start + seen, start + seen + granted)
             squares += more
@@ -189,7 +190,7 @@ class GrowingTree:
         n = len(self.feature)
         before = len(forest.votes) // len(forest.classes or (0,))
         here = len(forest.feature)
-        tidy()
+        collect()
         # All at once, the largest first: a small heap has few large gaps.
         forest.threshold.extend(self.threshold)
         forest.votes.extend(self.votes)
@@ -233,10 +234,14 @@ def cut_back(forest: "Forest", sizes: "tuple[int, int, int] | None") -> "int":
         return len(forest.roots)
     trees, nodes, votes = sizes
     values: "Any"
-    for values in (forest.feature, forest.threshold, forest.right):
-        values[nodes:] = values[:0]
-    forest.votes[votes:] = forest.votes[:0]
-    forest.roots[trees:] = forest.roots[:0]
+    for values, n in (
+        (forest.feature, nodes),
+        (forest.threshold, nodes),
+        (forest.right, nodes),
+        (forest.votes, votes),
+        (forest.roots, trees),
+    ):
+        values[n:] = values[:0]
     return trees
 
 
@@ -345,7 +350,7 @@ class Grower:
         if task.splitter != "exact" and end - start > GROUP_ROWS:
             # The race has seen some rows; the gain is computed from all of them.
             cells = nodes.cells(start, middle)
-            tree.gain[node] = task.criterion.describe(cells, nodes.cells(start, end))[0]
+            tree.gain[node] = task.criterion.describe(cells, nodes.cells(start, end), True)[0]
         left = tree.add(start, middle, depth + 1)
         tree.right[node] = tree.add(middle, end, depth + 1)
         tree.left[node] = left  # the last, since Ctrl-C may come in between
@@ -552,11 +557,11 @@ class Training:
             ("z", z, 0.0, 100.0),
             ("tolerance", tolerance, 0.0, 1.0),
             ("batch", batch, 1, MASK),
-            ("confidence", 0.5 if confidence is None else confidence, 0.5, 0.999999),
         ):
             setattr(self, name, between(name, value, low, high))
-        if confidence is None:
-            self.confidence = None
+        self.confidence = None
+        if confidence is not None:
+            self.confidence = between("confidence", confidence, 0.5, 0.999999)
         self.budget = budget.copy() if isinstance(budget, Budget) else Budget(budget)
         self.criterion = criterion_of(criterion)
         self.bootstrap = not extra if bootstrap is None else bootstrap
@@ -578,7 +583,7 @@ class Training:
 
             data.weights = read_weights(data, sample_weight, class_weight)
         self._size(max_features, max_samples)
-        self.trees: "TreeGrower" = engine.grower(self)
+        self.trees: "TreeGrower" = (kernel or engine).grower(self)
         if self.budget.bytes is not None:
             from edgeforest.memory import check_room
 

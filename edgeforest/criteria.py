@@ -1,19 +1,15 @@
 """What a histogram says about a split: the gain of every arm, and how sure that is.
 
-    arms              every way to split by one histogram
     Contender         one feature in a race
     best_arm          its best arm so far
-    measure           the gain of that arm and its variance
-    better_threshold  whether another arm of the same feature may still beat it
     Split, decide     the outcome
 
 The criteria themselves (Gini impurity, entropy, squared error) have a file each: `gini`, `entropy`,
-`mse`.
+`mse`. How sure a gain is has a file too, `intervals`: a node that is
+counted whole does without.
 
 This file runs unchanged on CPython and MicroPython.
 """
-
-import math
 
 from edgeforest.forest import EQUAL, MISSING_LEFT
 
@@ -34,28 +30,6 @@ if 0:  # for type checkers: a board compiles nothing of it
 def minus(total: "Sequence[int]", left: "Sequence[int]") -> "list[int]":
     """The cells of the other side."""
     return [p - i for i, p in zip(left, total)]
-
-
-def arms(
-    h: "list[int]", bins: "int", stride: "int", equal: "bool"
-) -> "Iterator[tuple[int, bool, list[int]]]":
-    """Every way to split by this histogram: (bin, whether missing goes left, cells of the left).
-
-    A number goes left if its bin is at most the arm's; a category if it is the arm's. Missing
-    values are tried on both sides. The last bin is an arm too when it parts present from missing.
-    """
-    missing = h[::stride]
-    some_missing = any(missing)
-    left: "list[int]" = []
-    for t in range(1, bins + 1):
-        cells = h[t::stride]
-        if not any(cells):
-            continue  # nobody in this bin: the same arm as the one before it
-        left = cells if equal or not left else [a + b for a, b in zip(left, cells)]
-        if equal or t < bins or some_missing:
-            yield t, False, left
-            if some_missing and (equal or t < bins):
-                yield t, True, [a + b for a, b in zip(left, missing)]
 
 
 class Contender:
@@ -114,89 +88,15 @@ def best_arm(
 
     Equal scores go to the lower bin, then to missing right. None if no arm parts the rows.
     """
-    n = criterion.size(total)
     h = c.h
     if criterion.name == "gini" and not c.equal and not any(h[::stride]):
         found: "tuple[float, int, bool] | None" = criterion.best_threshold(
             h, c.bins, stride, total, least
         )
         return found
-    best = None
-    top = -1e300
-    for t, missing_left, left in arms(h, c.bins, stride, c.equal):
-        n_left = criterion.size(left)
-        if n_left < least or n - n_left < least:
-            continue
-        score = criterion.score(left, total, n_left, n - n_left)
-        if best is None or score > top:
-            top = score
-            best = (score, t, missing_left)
-    return best
+    from edgeforest.arms import best_of_all
 
-
-def measure(
-    criterion: "Any",
-    racing: "list[Contender]",
-    stride: "int",
-    total: "Sequence[int]",
-    rest: "float",
-) -> "None":
-    """How good is each feature's best arm, and how sure is that?"""
-    size = criterion.size(total)
-    for c in racing:
-        left = c.left_cells(c.best[1], c.best[2], stride)  # type: ignore[index]
-        gain, bias, on_left, on_right = criterion.describe(left, total)
-        scatter = criterion.scatter(left, total, on_left, None)
-        scatter += criterion.scatter(minus(total, left), total, on_right, None)
-        c.gain = gain - bias * rest
-        c.variance = max(0.0, scatter / size - gain * gain) * rest
-
-
-def better_threshold(
-    criterion: "Any",
-    c: "Contender",
-    stride: "int",
-    total: "Sequence[int]",
-    rest: "float",
-    slack: "float",
-    z: "float",
-) -> "bool":
-    """Whether another arm of the leading feature may still beat its best by more than slack.
-
-    Two thresholds share all rows but those between them, so it is their difference that is
-    estimated: its variance comes from the rows that they treat differently.
-    """
-    assert c.best is not None
-    size = criterion.size(total)
-    # An arm of smaller gain varies less, so no difference has more than twice the deviation
-    # of the best: what is behind by more than that needs no closer look.
-    far = 2.0 * z * math.sqrt(c.variance)
-    top, best, best_missing = c.best
-    best_left = c.left_cells(best, best_missing, stride)
-    gain, _, lead_left, lead_right = criterion.describe(best_left, total)
-    for t, missing_left, left in arms(c.h, c.bins, stride, c.equal):
-        n_left = criterion.size(left)
-        if n_left == 0 or n_left == size or (t, missing_left) == (best, best_missing):
-            continue
-        gap = criterion.score(left, total, n_left, size - n_left) - top
-        if gap * criterion.per_score(size) + far <= slack:
-            continue
-        other, _, on_left, on_right = criterion.describe(left, total)
-        # The four groups of rows by the side that each arm sends them to; two categories share none.
-        at = 0 if c.equal and t != best else min(t, best)
-        both = c.left_cells(at, missing_left and best_missing, stride)
-        only = [a - b for a, b in zip(left, both)]
-        only_best = [a - b for a, b in zip(best_left, both)]
-        neither = [p - a - b for p, a, b in zip(total, left, only_best)]
-        scatter = criterion.scatter(both, total, on_left, lead_left)
-        scatter += criterion.scatter(only, total, on_left, lead_right)
-        scatter += criterion.scatter(only_best, total, on_right, lead_left)
-        scatter += criterion.scatter(neither, total, on_right, lead_right)
-        gap = other - gain
-        variance = max(0.0, scatter / size - gap * gap) * rest
-        if gap + z * math.sqrt(variance) > slack:
-            return True
-    return False
+    return best_of_all(criterion, c, stride, total, least)
 
 
 def decide(
@@ -206,7 +106,7 @@ def decide(
     _, t, missing_left = lead.best
     criterion = task.criterion
     left = lead.left_cells(t, missing_left, stride)
-    gain, bias, _, _ = criterion.describe(left, total)
+    gain, bias, _, _ = criterion.describe(left, total, True)
     gain = max(0.0, gain - bias * rest)
     if not any(lead.h[::stride]):  # none seen missing: such a row joins the larger side
         missing_left = task.data.raw or 2 * criterion.size(left) > criterion.size(total)

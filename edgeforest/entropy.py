@@ -53,7 +53,7 @@ class Entropy:
         return LOG2E / n
 
     def describe(
-        self, left: "Sequence[int]", total: "Sequence[int]"
+        self, left: "Sequence[int]", total: "Sequence[int]", brief: "bool" = False
     ) -> "tuple[float, float, Any, Any]":
         """Gain, bias x rows, influence of a row on the left, and on the right, by class.
 

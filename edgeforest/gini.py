@@ -36,9 +36,9 @@ class Gini:
         return 1.0 / n
 
     def describe(
-        self, left: "Sequence[int]", total: "Sequence[int]"
+        self, left: "Sequence[int]", total: "Sequence[int]", brief: "bool" = False
     ) -> "tuple[float, float, Any, Any]":
-        """Gain, bias x rows, influence of a row on the left, and on the right, by class."""
+        """Gain, bias x rows, and if not `brief` the influence of a row on either side, by class."""
         n = sum(total)
         n_left = sum(left)
         n_right = n - n_left
@@ -47,10 +47,13 @@ class Gini:
         s_left = sum([i * i for i in left]) / (n_left * n_left)
         s_right = sum([i * i for i in right]) / (n_right * n_right)
         gain = (n_left * s_left + n_right * s_right) / n - s
+        bias = 1.0 - s_left - s_right + s
+        if brief:
+            return gain, bias, None, None
         shares = [p / n for p in total]
         on_left = [2.0 * (i / n_left - p) - (s_left - s) for i, p in zip(left, shares)]
         on_right = [2.0 * (i / n_right - p) - (s_right - s) for i, p in zip(right, shares)]
-        return gain, 1.0 - s_left - s_right + s, on_left, on_right
+        return gain, bias, on_left, on_right
 
     def scatter(
         self, cells: "Sequence[int]", node: "Sequence[int]", one: "Any", two: "Any"

@@ -16,7 +16,8 @@ from edgeforest.bounds import code_of
 from edgeforest.budget import Rng
 from edgeforest.codes import part_of, vote_shares
 from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, GrowingTree, Z, criterion_of
-from edgeforest.criteria import Contender, best_arm, measure, minus, node_word, total_of
+from edgeforest.intervals import measure
+from edgeforest.criteria import Contender, best_arm, minus, node_word, total_of
 from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, LEVELS, MISSING_LEFT, split_of
 
 if 0:  # for type checkers: a board compiles nothing of it

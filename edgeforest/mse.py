@@ -39,6 +39,45 @@ def count_levels(task: "Any") -> "None":
         task.min_impurity_decrease = task.min_impurity_decrease * per * per
 
 
+def moments(rows: "list[int]", data: "Any", times: "Any") -> "list[list[int]]":
+    """Of each row the times drawn, and their products with powers of the target."""
+    labels = [data.y[row] for row in rows]
+    if data.width == 5:  # 11 bits and a sign: their fourth powers still add up exactly
+        labels = [(v >> 5) - 1024 for v in labels]
+    found = [[times[row] for row in rows]]
+    while len(found) < data.width:
+        found.append([a * b for a, b in zip(found[-1], labels)])
+    return found
+
+
+def count(c: "Any", rows: "list[int]", moments: "list[list[int]]", stride: "int") -> "None":
+    """Count rows with these moments into the histogram of a feature."""
+    h, table, column = c.h, c.table, c.column
+    if len(moments) != 3:
+        for k, moment in enumerate(moments):
+            for row, v in zip(rows, moment):
+                h[table[column[row]] + k * stride] += v
+        return
+    n, y, yy = moments
+    i = 0  # not zip, which would allocate a tuple a row on a board
+    for row in rows:
+        at = table[column[row]]
+        h[at] += n[i]
+        h[at + stride] += y[i]
+        h[at + stride + stride] += yy[i]
+        i += 1
+
+
+def sums(rows: "Any", start: "int", end: "int", y: "Any", times: "Any") -> "tuple[int, int, int]":
+    """How many draws rows start..end stand for, and the sum of their targets."""
+    total = n = 0
+    for i in range(start, end):
+        row = rows[i]
+        total += y[row] * times[row]
+        n += times[row]
+    return n, total, 0
+
+
 class MSE:
     """Mean squared error, in squared levels; cells are (rows, sum, sum of squares)."""
 
@@ -62,7 +101,7 @@ class MSE:
         return 1.0
 
     def describe(
-        self, left: "Sequence[int]", total: "Sequence[int]"
+        self, left: "Sequence[int]", total: "Sequence[int]", brief: "bool" = False
     ) -> "tuple[float, float, Any, Any]":
         # With m the mean of a side less the mean of the node, a row has influence 2 m (y - mean)
         # - m^2: m says it all.

@@ -7,8 +7,7 @@ board; the native engine does all of it in C, a whole tree at a time. This file 
 
 from array import array
 
-from edgeforest.budget import tidy
-from edgeforest.criteria import Contender, best_arm, better_threshold, decide, measure, total_of
+from edgeforest.criteria import Contender, best_arm, decide, total_of
 from edgeforest.forest import split_of
 
 if 0:  # for type checkers: a board compiles nothing of it
@@ -31,8 +30,6 @@ class Nodes:
         self.task = task
         self.data = task.data
         self.total = total_of
-        self.measure = measure
-        self.better_threshold = better_threshold
         self.bins = task.n_bins
         n = self.data.n
         for kinds in self.data.categories:
@@ -40,6 +37,7 @@ class Nodes:
                 self.bins = max(self.bins, len(kinds))
         self.rows = rows
         self.times: "Any" = None  # how often the tree in hand drew each row
+        self.tables: "list[bytearray]" = []  # from code to bin, for each feature of a race
         if rows is None:
             self.rows = array("H" if n < 65536 else "I", range(task.row_places))
             self.times = bytearray(b"\1" * n)
@@ -95,7 +93,6 @@ class Nodes:
             j = i + rng.below(len(features) - i)
             features[i], features[j] = features[j], features[i]
             column = self.data.columns[features[i]]
-            tidy(True)
             codes = [column[row] for row in head]
             few = codes[:count]
             codes.sort()
@@ -107,7 +104,8 @@ class Nodes:
             i += 1
             if codes[0] != codes[-1]:
                 chosen += 1
-                yield self.contender(features[i - 1], codes, few, rng)
+                # In a small node one table serves all: each is counted before the next is made.
+                yield self.contender(features[i - 1], codes, few, rng, 0 if count else chosen - 1)
             if count and chosen and i >= most:
                 break
 
@@ -121,7 +119,7 @@ class Nodes:
         return chosen, stride
 
     def contender(
-        self, f: "int", codes: "list[int]", values: "list[int]", rng: "Rng"
+        self, f: "int", codes: "list[int]", values: "list[int]", rng: "Rng", place: "int"
     ) -> "Contender":
         """A feature with its bins, from the sorted codes of the node's first rows, or a few codes."""
         data, task = self.data, self.task
@@ -151,17 +149,18 @@ class Nodes:
             ]
             if first < last and wanted[0] >= last:  # few are below the largest, but some
                 wanted = [(present[-1 - present.count(last)] + last) >> 1]
-        tidy(True)
+        while len(self.tables) <= place:
+            self.tables.append(bytearray(256))
+        table = self.tables[place]
+        table[0] = 0
         cuts = bytearray(1)  # cuts[b]: the highest code of bin b
-        table = bytearray(0 if raw else 1)
-        before = len(table) - 1
+        before = -1 if raw else 0
+        wanted.append(255)
         for cut in wanted:
-            if before < cut < last:
-                table += bytes([len(cuts)]) * (cut - before)
+            if before < cut and (cut < last or cut == 255):
+                table[before + 1 : cut + 1] = bytes([len(cuts)]) * (cut - before)
                 cuts.append(cut)
                 before = cut
-        table += bytes([len(cuts)]) * (255 - before)
-        cuts.append(255)
         return Contender(f, data.columns[f], table, cuts, False)
 
     def count(
@@ -173,56 +172,41 @@ class Nodes:
         times each is as unsure as sum(w)^2 / sum(w^2) single ones.
         """
         squares = 0
-        budget = self.task.budget
+        budget, times = self.task.budget, self.times
         some = max(32, min(1024, self.data.n >> 5))  # rows at once: lists are fast and large
         for at in range(start, end, some):
             if at > start and budget.late():
                 budget.give_back(end - at, len(racing))
                 end = at
                 break
-            piece: "Any" = self.read(at, min(end, at + some), stride)
+            piece: "Any" = self.read(at, min(end, at + some))
             for c in racing:
                 self.add(c, piece, stride)
-            for times in piece[1]:
-                squares += times * times
+            for row in piece[0]:
+                squares += times[row] * times[row]
             piece = None  # before the next one is read
         return end, squares
 
-    def read(self, start: "int", end: "int", stride: "int") -> "tuple[list[int], list[int], Any]":
-        """Of some rows: themselves, the times drawn, and their labels or moments of the target."""
-        y, times = self.data.y, self.times
+    def read(self, start: "int", end: "int") -> "tuple[list[int], Any]":
+        """Of some rows: themselves, and for a regression the moments of their targets."""
         rows = list(self.rows[start:end])
-        drawn = [times[row] for row in rows]
         if not self.data.regression:
-            return rows, drawn, [y[row] * stride for row in rows]
-        labels = [y[row] for row in rows]
-        width = self.data.width
-        if width == 5:  # 11 bits and a sign: their fourth powers still add up exactly
-            labels = [(v >> 5) - 1024 for v in labels]
-        moments = [drawn]
-        while len(moments) < width:
-            moments.append([a * b for a, b in zip(moments[-1], labels)])
-        return rows, drawn, moments
+            return rows, None
+        from edgeforest.mse import moments
 
-    def add(
-        self, c: "Contender", values: "tuple[list[int], list[int], Any]", stride: "int"
-    ) -> "None":
+        return rows, moments(rows, self.data, self.times)
+
+    def add(self, c: "Contender", values: "tuple[list[int], Any]", stride: "int") -> "None":
         """Count what was read into one histogram; one insertion counts all times of a row."""
-        rows, drawn, labels = values
+        rows, moments = values
         h, table, column = c.h, c.table, c.column
-        if not self.data.regression:
-            for row, label, n in zip(rows, labels, drawn):
-                h[table[column[row]] + label] += n
-        elif len(labels) == 3:
-            for row, n, y, yy in zip(rows, labels[0], labels[1], labels[2]):
-                i = table[column[row]]
-                h[i] += n
-                h[i + stride] += y
-                h[i + stride + stride] += yy
-        else:
-            for k, moment in enumerate(labels):
-                for row, y in zip(rows, moment):
-                    h[table[column[row]] + k * stride] += y
+        if moments:
+            from edgeforest.mse import count
+
+            return count(c, rows, moments, stride)
+        y, times = self.data.y, self.times
+        for row in rows:  # lists read beforehand, and zip, would be garbage for a board to collect
+            h[table[column[row]] + y[row] * stride] += times[row]
 
     def rank(
         self,
@@ -236,6 +220,18 @@ class Nodes:
         for c in racing:
             c.best = best_arm(criterion, c, stride, total, least)
 
+    def measure(self, *given: "Any") -> "None":
+        """How good is each feature's best arm, and how sure is that? See `intervals.measure`."""
+        from edgeforest.intervals import measure  # which a node that is counted whole does without
+
+        measure(*given)
+
+    def better_threshold(self, *given: "Any") -> "bool":
+        """Whether another arm of the leading feature may beat its best; see `intervals`."""
+        from edgeforest.intervals import better_threshold
+
+        return better_threshold(*given)
+
     def race_small(
         self, start: "int", end: "int", rng: "Rng"
     ) -> "Generator[Any, None, Split | None]":
@@ -247,8 +243,9 @@ class Nodes:
         n = end - start
         criterion = task.criterion
         stride = self.bins + 1
-        piece = self.read(start, end, stride)
+        piece = self.read(start, end)
         best = None
+        total: "Any" = None
         top = 0.0  # its score
         few = max(1, task.n_bins // 2 - 1)  # rows whose codes bound the bins
         for c in self.drawn(start, end, rng, few):
@@ -257,7 +254,7 @@ class Nodes:
             c.h = [0] * (stride * self.data.width)
             self.add(c, piece, stride)
             yield task
-            total = total_of(c, stride)
+            total = total or total_of(c, stride)
             c.best = best_arm(criterion, c, stride, total, task.min_samples_leaf)
             if c.best and (best is None or c.best[0] > top):
                 best, top = c, c.best[0]
@@ -310,12 +307,9 @@ class Nodes:
         """The classes of rows start..end; of a regression, how many rows and the sum of targets."""
         rows, y, times = self.rows, self.data.y, self.times
         if self.data.regression:
-            total = n = 0
-            for i in range(start, end):
-                row = rows[i]
-                total += y[row] * times[row]
-                n += times[row]
-            return n, total, 0
+            from edgeforest.mse import sums
+
+            return sums(rows, start, end, y, times)
         counts = [0] * self.data.width
         for i in range(start, end):
             row = rows[i]
@@ -338,10 +332,10 @@ class Nodes:
 def sides(word: "int", code: "int") -> "tuple[int, bytearray]":
     """The feature of a split, and a table from code to whether it goes left."""
     feature, equal, missing_left = split_of(word) or (0, False, False)
+    table = bytearray(256)
     if equal:
-        table = bytearray(256)
         table[code] = 1
     else:
-        table = bytearray(b"\1" * (code + 1) + bytes(255 - code))
+        table[: code + 1] = b"\1" * (code + 1)
     table[0] = 1 if missing_left else 0
     return feature, table

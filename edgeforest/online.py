@@ -20,13 +20,14 @@ The trees themselves are in `grove`. This file runs unchanged on CPython and Mic
 
 from array import array
 
-from edgeforest.budget import Budget, between, millionths, plain, refuse_unknown, sorted_set, tidy
+from edgeforest.budget import Budget, between, millionths, plain, refuse_unknown, sorted_set
 from edgeforest.codes import vote_scale
 from edgeforest.core_pure import ENGINE
 from edgeforest.forest import (
     FEATURE,
     HEADER,
     HUGE,
+    INF,
     LEVELS,
     MASK,
     NAN,
@@ -36,6 +37,7 @@ from edgeforest.forest import (
     as_rows,
     attribute,
     check_steady,
+    collect,
 )
 from edgeforest.grove import CATEGORIES, SCALE, START, Grove, Plan, for_forest, for_grove, widened
 from edgeforest.loading import from_base64
@@ -556,7 +558,7 @@ class OnlineForest:
         """
         with self._saving:  # not `_lock`: rows are learned while a slow card is written
             forest, state = self._whole()
-            tidy()
+            collect()
             from edgeforest.storage import write
 
             write(forest, path, state)
@@ -647,9 +649,10 @@ def _recalled(kind: "Any", forest: "Forest", state: "Any", engine: "str | None")
     rows, judged, wrong = state["rows"], state["judged"], state["wrong"]
     if type(rows) is not int or type(judged) is not int or type(wrong) not in (int, float):
         raise ValueError
-    most = judged if forest.classes is not None else 1e300
     known = set(kind(1).options)
-    if not 0 <= judged <= rows < ROWS or not 0 <= wrong <= most or set(options) - known:
+    if not 0 <= judged <= rows < ROWS or not 0 <= wrong < INF or set(options) - known:
+        raise ValueError
+    if forest.classes is not None and wrong > judged:
         raise ValueError
     options["budget"] = Budget(bytes=options.pop("bytes"))
     if options.pop("n_trees") != len(forest):

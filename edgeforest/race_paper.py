@@ -6,7 +6,8 @@ otherwise count every row. `core_pure.race` needs far fewer rows; this is what i
 
 import math
 
-from edgeforest.criteria import arms, decide, minus
+from edgeforest.arms import arms
+from edgeforest.criteria import decide, minus
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.criteria import Split

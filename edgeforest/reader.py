@@ -21,8 +21,7 @@ import struct
 from array import array
 from binascii import a2b_base64
 
-from edgeforest.budget import tidy
-from edgeforest.forest import BOARD, HEADER, MASK, PIECE, Forest
+from edgeforest.forest import BOARD, HEADER, MASK, PIECE, Forest, collect
 from edgeforest.loading import check_seal, check_version, check_whole, crc32, link, take_header
 
 try:
@@ -169,7 +168,7 @@ class _Scan:
         start = self.place()
         self.pass_value()
         end = self.place()
-        tidy()
+        collect()
         self.stream.seek(start)
         text = self.stream.read(end - start).strip()
         self.move(end)
@@ -227,7 +226,7 @@ class _Scan:
         self.i += 1
         if length % 4 or over > 2:
             raise ValueError
-        tidy()  # on a board, what stays then lies below what goes
+        collect()  # on a board, what stays then lies below what goes
         return start, length, over
 
 
@@ -297,7 +296,7 @@ def _forest(stream: "Seekable", values: "dict[str, Any]", forest: "Forest") -> "
 def _code_of_cuts(stream: "Seekable", where: "tuple[int, int, int]") -> "str":
     """The typecode that `prepare` uses for the thresholds, rounded down."""
     for part in _numbers(stream, where, "f"):
-        tidy()  # or garbage would lie where the arrays should
+        collect()  # or garbage would lie where the arrays should
         for t in part:
             if not -32768 <= t < 32768:
                 return "i"
@@ -338,7 +337,7 @@ def _each(stream: "Seekable", where: "tuple[int, int, int]", code: "str") -> "It
 
 def _zeros(code: "str", n: "int") -> "array[Any]":
     """An array of n numbers; on MicroPython they are not zeros."""
-    tidy()
+    collect()
     try:
         return array(code, [0]) * n
     except TypeError:  # MicroPython cannot multiply arrays; a range has a known length

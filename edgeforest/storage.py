@@ -29,9 +29,9 @@ from array import array
 
 from edgeforest import files
 from edgeforest.budget import Rng as Rng  # for `draw`
-from edgeforest.budget import millionths, tidy
+from edgeforest.budget import millionths
 from edgeforest.drawing import draw as draw  # for those who read rows from a file
-from edgeforest.forest import INF
+from edgeforest.forest import INF, collect
 from edgeforest.loading import crc32, from_base64
 from edgeforest.reader import STATE, read_checkpoint
 from edgeforest.writer import hex_crc, sealed, to_base64
@@ -350,7 +350,7 @@ class Resumable:
         self.path = str(checkpoint)
         # First what needs most memory to read, then what needs most memory to keep.
         found, state = read(self.path) if resume else (None, None)
-        tidy()
+        collect()
         if "n_jobs" in options:
             options["n_jobs"] = 1
         training = self.training = train_steps(X, y, **options)
@@ -485,7 +485,7 @@ def _signature(training: "Training", y: "Any", options: "dict[str, Any]") -> "di
             same[name] = repr(options[name])
     crc = 0
     for f in range(training.data.m):
-        tidy()
+        collect()
         crc = _sum(training.data.column(f), crc)
     same["X"] = hex_crc(crc)
     return same

@@ -4,6 +4,7 @@ metadata(version="0.1.0", description="Random forests that train on the device."
 package(  # noqa: F821
     "edgeforest",
     files=(
+        "arms.py",
         "bounds.py",
         "budget.py",
         "buffers.py",
@@ -20,6 +21,7 @@ package(  # noqa: F821
         "forest.py",
         "gini.py",
         "grove.py",
+        "intervals.py",
         "kinds.py",
         "loading.py",
         "lock.py",

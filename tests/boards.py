@@ -205,10 +205,27 @@ class Task:
         return [[*self.arguments, stop, *seeds] for stop in self.stops]
 
 
-def training(rows: int, criterion: str = "gini") -> Task:
-    """5 trees of depth 5 on so many rows of 6 bytes."""
-    return Task(TRAIN, arguments=(str(rows), criterion))
+def training(
+    rows: int, criterion: str = "gini", features: int = 6, trees: int = 5, depth: int = 5
+) -> Task:
+    """By default 5 trees of depth 5 on so many rows of 6 bytes."""
+    program = TRAIN.replace("range(6)", f"range({features})")
+    program = program.replace("bytearray(6)", f"bytearray({features})")
+    program = program.replace("n_trees=5, max_depth=5", f"n_trees={trees}, max_depth={depth}")
+    return Task(program, arguments=(str(rows), criterion))
 
+
+# Before a program, where our files are in a ROMFS: its image lies outside of the heap, as in flash.
+BOOT = """
+import ffi, os, sys, uctypes, vfs
+n = os.stat("rom.img")[6]
+rom = uctypes.bytearray_at(ffi.open("libc.so.6").func("p", "malloc", "I")(n), n)
+with open("rom.img", "rb") as file:
+    file.readinto(rom)
+vfs.mount(vfs.VfsRom(rom), "/rom")
+sys.path.append("/rom")
+"""
+BOOTING = "exec(open('boot.py').read(), {})\n"
 
 PREDICTING = ("forest", "loading")
 TASKS = {
@@ -225,6 +242,8 @@ TASKS = {
     "machine_watch example": Task((EXAMPLES / "machine_watch.py").read_text(encoding="utf-8")),
     "train on 800 rows": training(800),
     "regression on 800 rows": training(800, "mse"),
+    "2,000 rows of 8, depth 6": training(2000, features=8, depth=6),
+    "8,000 rows of 10, 10 trees of depth 8": training(8000, features=10, trees=10, depth=8),
     "train from a file, stop, go on": Task(
         STORAGE, (), ("bytes",), ("1", "4", "9", "9"), write_log
     ),

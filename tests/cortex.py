@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from runtimes import GET_RUNTIMES, ROOT, find_micropython, needs, run
 
-FIRMWARE = ROOT / ".runtimes" / "cortex-m3" / "firmware.elf"
+FIRMWARE = ROOT / ".runtimes" / "cortex-m3" / "build" / "firmware.elf"
 QEMU = ROOT / ".runtimes" / "qemu-arm" / "qemu-system-arm"
 NO_CORTEX = (
     f"there is no emulated board here, or no MicroPython that writes its disk: {GET_RUNTIMES}"

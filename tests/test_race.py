@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_classification, make_friedman1, make_regression
 
 from edgeforest import Rng, core_pure, train
+from edgeforest.arms import arms
 from edgeforest.bounds import code_of, encode, make_bounds
 from edgeforest.core_pure import criterion_of, find_split
-from edgeforest.criteria import Contender, arms, best_arm
+from edgeforest.criteria import Contender, best_arm
 from edgeforest.race_paper import estimate
 
 on_every_engine = pytest.mark.usefixtures("engine")

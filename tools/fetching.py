@@ -79,9 +79,10 @@ def say(text: str) -> None:
 
 
 def error_line(stderr: str) -> str:
-    """Pick the line that tells the reason out of what apt-get or npm wrote."""
+    """Pick the line that tells the reason out of what apt-get, npm or a compiler wrote."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    marked = [line for line in lines if line.startswith(("E:", "npm error", "npm ERR!"))]
+    known = ("E:", "npm error", "npm ERR!")
+    marked = [line for line in lines if line.startswith(known) or " error: " in line]
     return (marked or lines[-1:] or ["no message"])[0]
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from edgeforest.budget import Rng
 from edgeforest.core_pure import Engine, Grower, Training
-from edgeforest.criteria import Split, better_threshold, decide
+from edgeforest.intervals import better_threshold
+from edgeforest.criteria import Split, decide
 from edgeforest.engines.numpy_criteria import MSE, Entropy, Gini
 from edgeforest.engines.numpy_predictor import NumpyPredictor
 from edgeforest.engines.numpy_reader import NumpyReader, draw_rows, shuffle
@@ -270,7 +271,7 @@ class NumpyNodes:
             codes = whole[f]
             if (codes != codes[0]).any():
                 chosen[f] = codes
-                made[f] = self.plain.contender(f, _placing(codes), [], rng)
+                made[f] = self.plain.contender(f, _placing(codes), [], rng, len(made))
             i += 1
         return chosen, made
 

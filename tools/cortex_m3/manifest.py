@@ -1,0 +1,1 @@
+# Nothing is frozen, but something could be: tests/test_cortex.py freezes our files.
