@@ -19,6 +19,7 @@ from cortex import needs_cortex, run_cortex
 from mqtt import CLIENT, Broker
 from runtimes import (
     ROOT,
+    board_files,
     install,
     needs_board_heap,
     needs_micropython,
@@ -149,6 +150,24 @@ def test_mip_brings_the_files_and_the_examples_run(tmp_path: Path) -> None:
         script = f"import sys\nsys.path.append('lib')\n{text_of(name)}"
         # From the sources, in the heap of a Pico.
         assert accuracy(output(run_micropython(script, tmp_path, "192k"))) >= claimed(name)
+
+
+@needs_mpy_cross
+@needs_board_heap
+@pytest.mark.parametrize(("part", "name"), [("", "log_sd_train"), ("predict/", "predict_only")])
+def test_mip_brings_what_was_built_for_boards(part: str, name: str, tmp_path: Path) -> None:
+    out, board = tmp_path / "dist", tmp_path / "board"
+    board.mkdir()
+    for file in BESIDE[name]:
+        shutil.copy(EXAMPLES / file, board)
+    command = [sys.executable, str(FIRMWARE / "build.py"), "--arch", "bytecode", "--out", str(out)]
+    output(run(command))
+    (package,) = out.glob(f"*/bytecode/{part}package.json")
+    install_by_mip(package, board, out)
+    files = {path.stem for path in (board / "lib" / "edgeforest").iterdir()}
+    assert files == (set(PREDICTING) if part else {path.stem for path in board_files()})
+    script = f"import sys\nsys.path.append('lib')\n{text_of(name)}"
+    assert accuracy(output(run_micropython(script, board, "128k"))) >= claimed(name)
 
 
 def readme_blocks(language: str) -> list[str]:
