@@ -20,8 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-for folder in ("tests", "firmware"):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / folder))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "firmware"))
 import build
 from cortex import PER_MICROSECOND, run_cortex
 from runtimes import install, output, run_micropython

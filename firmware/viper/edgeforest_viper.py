@@ -163,7 +163,7 @@ class ViperNodes:
         self.insert(self.data.columns[0], bytes(256), counts, start, end, 1)
         return list(counts)
 
-    def read(self, start, end, stride):
+    def read(self, start, end):
         """The rows of a small node, and where they are."""
         return self.nodes.rows[start:end], start, end
 
