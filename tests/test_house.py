@@ -18,7 +18,8 @@ FRONT_DOOR = "edgeforest"  # which may import everything, and which nobody insid
 LINES, FUNCTION_LINES, DOCSTRING = 800, 60, 90
 BOARD = {  # what MicroPython has
     *("array", "binascii", "gc", "json", "math", "micropython", "os", "struct", "time"),
-    *("threading", "ulab", "numpy"),  # guarded: a board does without, or has it as ulab
+    # Guarded: a board does without, or has it as ulab, or as a native module.
+    *("threading", "ulab", "numpy", "edgeforest_kernel"),
 }
 # Packages from elsewhere, and the rooms that may import them at import time. Whatever else is
 # needed is imported inside of the function that needs it.

@@ -14,7 +14,7 @@ static void count_classes(ef_tree *tree, const ef_contender *c, const uint32_t *
         for (; i < head; i++)
             cells[table[c->head[i]] * width + labels[i]] += (int32_t)times[i];
     }
-    if (column->type == EF_CODES) {
+    if (EF_IS_CODES(column)) {
         const unsigned char *values = column->values;
         ptrdiff_t step = column->step;
         for (; i < n; i++) {
@@ -70,7 +70,7 @@ int64_t ef_look_up(ef_tree *tree, const uint32_t *rows, int n, ef_piece *piece)
         piece->times[i] = times;
         squares += (int64_t)times * times;
     }
-    if (task->criterion == EF_MSE)
+    if (EF_IS_MSE(task))
         for (int i = 0; i < n; i++) {
             int64_t y = piece->labels[i], power = piece->times[i];
             if (tree->width == 5) /* 11 bits and a sign */
@@ -84,7 +84,7 @@ int64_t ef_look_up(ef_tree *tree, const uint32_t *rows, int n, ef_piece *piece)
 void ef_count(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
               const ef_piece *piece, int first)
 {
-    if (tree->task->criterion == EF_MSE)
+    if (EF_IS_MSE(tree->task))
         count_moments(tree, c, rows, n, piece->moments, first);
     else
         count_classes(tree, c, rows, n, piece->labels, piece->times, first);
@@ -148,7 +148,7 @@ int64_t ef_insert(ef_tree *tree, int n_racing, int64_t start, int64_t *granted, 
 {
     int64_t squares = 0, end = start + *granted;
     ef_piece piece;
-    int by_rows = tree->task->row_major && tree->task->criterion != EF_MSE;
+    int by_rows = EF_IS_ROW_MAJOR(tree->task) && !EF_IS_MSE(tree->task);
     for (int64_t at = start; at < end; at += EF_PIECE) {
         const uint32_t *rows = tree->rows + at;
         int n = end - at < EF_PIECE ? (int)(end - at) : EF_PIECE;

@@ -38,7 +38,7 @@ static size_t most_cells(const ef_task *task)
 
 static size_t cell_bytes(const ef_task *task)
 {
-    return task->criterion == EF_MSE ? sizeof(int64_t) : sizeof(int32_t);
+    return EF_IS_MSE(task) ? sizeof(int64_t) : sizeof(int32_t);
 }
 
 /* Rows that a tree draws, repeated ones included. */
@@ -58,9 +58,9 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
             tree->field = (type *)(void *)(base + at);                                             \
         at = add_aligned(at, bytes);                                                               \
     } while (0)
-    PART(logs, double, task->criterion == EF_ENTROPY ? EF_LOGS * sizeof(double) : 0);
+    PART(logs, ef_real, EF_IS_ENTROPY(task) ? EF_LOGS * sizeof(ef_real) : 0);
     PART(sums, int64_t, 7 * width * sizeof(int64_t));
-    PART(influences, double, 4 * width * sizeof(double));
+    PART(influences, ef_real, 4 * width * sizeof(ef_real));
     PART(contenders, ef_contender, ef_product(racing, sizeof(ef_contender)));
     PART(cells, void, ef_product(ef_product(racing, most_cells(task)), cell_bytes(task)));
     PART(racing, uint32_t, racing * sizeof(uint32_t));
@@ -68,7 +68,8 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
     PART(numbers, uint16_t, width * sizeof(uint16_t));
     PART(features, uint16_t, (size_t)task->n_usable * sizeof(uint16_t));
     PART(flags, uint8_t, rows);
-    PART(planes, uint8_t, EF_GROUP_ROWS * (width < 4 ? 4 : width < 64 ? width : 64));
+    if (!EF_IS_SMALL)
+        PART(planes, uint8_t, EF_GROUP_ROWS * (width < 4 ? 4 : width < 64 ? width : 64));
     if (task->weights)
         PART(times16, uint16_t, (size_t)task->n * sizeof(uint16_t));
     else if (task->bootstrap)
@@ -92,7 +93,7 @@ static const char *rows_wrong(const ef_task *task)
                 "weights must be running sums, in ascending order");
     EF_NEED(!task->weights || (task->weights[pool] && task->weights[pool] <= EF_MASK),
             "weights must have a sum from 1 to 1073741823");
-    for (int64_t i = 0; task->criterion != EF_MSE && i < n; i++)
+    for (int64_t i = 0; !EF_IS_MSE(task) && i < n; i++)
         EF_NEED(ef_label(task, (uint32_t)i) < (uint32_t)task->width,
                 "y has a label that is not one of the classes");
     return NULL;
@@ -100,7 +101,7 @@ static const char *rows_wrong(const ef_task *task)
 
 const char *ef_task_wrong(const ef_task *task, int32_t m)
 {
-    int moments = task->splitter == EF_PAPER ? 5 : 3;
+    int moments = EF_IS_PAPER(task) ? 5 : 3;
     EF_NEED(1 <= m && m <= EF_FEATURE, "features must be from 1 to 16383");
     EF_NEED(1 <= task->n_usable && task->n_usable <= m,
             "usable must have from 1 to all of the features");
@@ -108,7 +109,10 @@ const char *ef_task_wrong(const ef_task *task, int32_t m)
         EF_NEED(task->usable[i] < m, "usable has a feature that is not one of the columns");
     EF_NEED(task->criterion <= EF_MSE && task->splitter <= EF_EXACT,
             "criterion or splitter is unknown; see ef_criterion and ef_splitter");
-    EF_NEED(task->criterion == EF_MSE ? task->width == moments && task->y16
+    EF_NEED((task->criterion == EF_GINI || EF_IS_ENTROPY(task) || EF_IS_MSE(task)) &&
+                (task->splitter != EF_PAPER || EF_IS_PAPER(task)),
+            "the kernel was compiled without this criterion or splitter");
+    EF_NEED(EF_IS_MSE(task) ? task->width == moments && task->y16
                                       : 1 <= task->width && task->width <= EF_CLASSES &&
                                             (task->y8 || task->y16),
             "width must be from 1 to 4096 classes; a regression has 3 moments (paper: 5) and y16");
@@ -143,10 +147,10 @@ void ef_tree_begin(ef_tree *tree, const ef_task *task, uint32_t index, void *wor
     tree->most_cells = most_cells(task);
     lay_out(tree, task, workspace);
     ef_rng_begin(&tree->rng, task->seed, index + 1);
-    if (task->criterion == EF_ENTROPY) {
+    if (EF_IS_ENTROPY(task)) {
         tree->logs[0] = 0.0;
         for (int i = 1; i < EF_LOGS; i++)
-            tree->logs[i] = log((double)i);
+            tree->logs[i] = ef_ln((ef_real)i);
     }
 }
 
@@ -244,7 +248,7 @@ static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, i
     uint8_t *flags = tree->flags;
     uint8_t missing = (node->feature & EF_MISSING_LEFT) != 0;
     int64_t count = 0;
-    if (c->type != EF_CODES) { /* codes are at most `code` where numbers are at most its bound */
+    if (!EF_IS_CODES(c)) { /* codes are at most `code` where numbers are at most its bound */
         for (int64_t i = start; i < end; i++) {
             float x = ef_value(c, rows[i]);
             flags[i] = x == x ? x <= node->threshold : missing;
@@ -270,22 +274,21 @@ static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, i
 }
 
 /* Nodes.partition: swap the first row on the wrong side with the last one, and so on inwards. These
- * rows are found without a branch, a few hundred at a time. Returns where the right side begins. */
+ * rows are found without a branch, EF_BLOCK at a time. Returns where the right side begins. */
 static int64_t partition(ef_tree *tree, const ef_node *node)
 {
-    enum { BLOCK = 256 };
     int64_t start = node->start, end = node->end;
     int64_t middle = start + choose_sides(tree, node, start, end);
     const uint8_t *flags = tree->flags;
     uint32_t *rows = tree->rows;
-    uint32_t wrong_low[BLOCK], wrong_high[BLOCK];
+    uint32_t wrong_low[EF_BLOCK], wrong_high[EF_BLOCK];
     int64_t low = start, high = end;
     int n_low = 0, n_high = 0, from_low = 0, from_high = 0;
     for (;;) {
         if (n_low == 0) {
             from_low = 0;
             while (n_low == 0 && low < middle) {
-                int64_t to = middle - low < BLOCK ? middle : low + BLOCK;
+                int64_t to = middle - low < EF_BLOCK ? middle : low + EF_BLOCK;
                 for (; low < to; low++) {
                     wrong_low[n_low] = (uint32_t)low;
                     n_low += !flags[low];
@@ -295,7 +298,7 @@ static int64_t partition(ef_tree *tree, const ef_node *node)
         if (n_high == 0) {
             from_high = 0;
             while (n_high == 0 && high > middle) {
-                int64_t to = high - middle < BLOCK ? middle : high - BLOCK;
+                int64_t to = high - middle < EF_BLOCK ? middle : high - EF_BLOCK;
                 for (; high > to; high--) {
                     wrong_high[n_high] = (uint32_t)(high - 1);
                     n_high += flags[high - 1];
@@ -387,7 +390,7 @@ static void race_next(ef_tree *tree)
         memcpy(tree->features, task->usable, (size_t)task->n_usable * sizeof *tree->features);
         found = ef_race(tree, start, end, &split);
     }
-    if (found && split.gain * (double)n / (double)tree->size >= task->min_impurity_decrease) {
+    if (found && split.gain * (ef_real)n / (ef_real)tree->size >= task->min_impurity_decrease) {
         const ef_column *c = task->columns + split.feature;
         node->feature = (uint16_t)(split.feature | (split.equal ? EF_EQUAL : 0) |
                                    (split.missing_left ? EF_MISSING_LEFT : 0));
@@ -425,10 +428,10 @@ static int64_t next_to_split(ef_tree *tree)
     if (node == tree->raced || tree->leaves == tree->task->max_leaf_nodes)
         return -1;
     if (tree->task->max_leaf_nodes < (int64_t)tree->task->mask) {
-        double most = -1.0;
+        ef_real most = -1.0;
         for (int64_t i = tree->waiting; i < tree->raced; i++) {
             const ef_node *one = tree->nodes + i;
-            double worth = (double)one->gain * (double)(one->end - one->start);
+            ef_real worth = (ef_real)one->gain * (ef_real)(one->end - one->start);
             if (waits(one) && worth > most) {
                 node = i;
                 most = worth;
@@ -516,7 +519,7 @@ static void write_votes(ef_tree *tree, const ef_node *node, uint16_t *votes)
 {
     const ef_task *task = tree->task;
     uint64_t scale = task->scale, n = 0, total = 0, before = 0;
-    if (task->criterion == EF_MSE) {
+    if (EF_IS_MSE(task)) {
         for (int64_t i = node->start; i < node->end; i++) {
             uint64_t times = ef_times(tree, tree->rows[i]);
             n += times;
@@ -540,10 +543,19 @@ static void write_votes(ef_tree *tree, const ef_node *node, uint16_t *votes)
     }
 }
 
-void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *feature,
-                   float *threshold, uint32_t *right, uint16_t *votes, double *importance)
+static void write_right(uint16_t *right16, uint32_t *right32, uint32_t at, uint32_t value)
 {
-    size_t width = tree->task->criterion == EF_MSE ? 1 : (size_t)tree->task->width;
+    if (right16)
+        right16[at] = (uint16_t)value;
+    else
+        right32[at] = value;
+}
+
+void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *feature,
+                   float *threshold, uint16_t *right16, uint32_t *right32, uint16_t *votes,
+                   ef_real *importance)
+{
+    size_t width = EF_IS_MSE(tree->task) ? 1 : (size_t)tree->task->width;
     /* In a node that was written, `start` is its place: its rows are not needed any more. Nodes
      * whose right child is still to be written are a stack, linked through `end`. */
     uint32_t at = 0, leaf = 0, node = 0, above = UINT32_MAX;
@@ -552,8 +564,8 @@ void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *
         feature[at] = one->feature;
         threshold[at] = one->threshold;
         if (one->left) {
-            double part = (double)(one->end - one->start) / (double)tree->size;
-            importance[one->feature & EF_FEATURE] += (double)one->gain * part;
+            ef_real part = (ef_real)(one->end - one->start) / (ef_real)tree->size;
+            importance[one->feature & EF_FEATURE] += (ef_real)one->gain * part;
             one->start = at++;
             one->end = above;
             above = node;
@@ -561,12 +573,12 @@ void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *
             continue;
         }
         write_votes(tree, one, votes + leaf * width);
-        right[at++] = votes_here + leaf++;
+        write_right(right16, right32, at++, votes_here + leaf++);
         if (above == UINT32_MAX)
             return;
         one = tree->nodes + above;
         above = one->end;
-        right[one->start] = here + at;
+        write_right(right16, right32, one->start, here + at);
         node = one->right;
     }
 }
