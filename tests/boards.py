@@ -228,8 +228,9 @@ sys.path.append("/rom")
 BOOTING = "exec(open('boot.py').read(), {})\n"
 
 PREDICTING = ("forest", "loading")
+PREDICTS = Task(PREDICT, PREDICTING, prepare=write_model)
 TASKS = {
-    "predict with a model of 3 kB": Task(PREDICT, PREDICTING, prepare=write_model),
+    "predict with a model of 3 kB": PREDICTS,
     "gesture example": Task(GESTURE.read_text(encoding="utf-8")),
     "predict_only example": Task(
         (EXAMPLES / "predict_only.py").read_text(encoding="utf-8"),
@@ -250,3 +251,23 @@ TASKS = {
     "learn row by row": Task(ONLINE, (), ("gini",)),
     "learn row by row, regression": Task(ONLINE, (), ("mse",)),
 }
+
+
+def fits() -> list[tuple[int, bool, str, Task]]:
+    """What fits, as firmware/README.md says: heap in kB, whether from a ROMFS, words and task."""
+    text = (FIRMWARE / "README.md").read_text(encoding="utf-8")
+    found = []
+    for number, unit, *cells in re.findall(
+        r"^\| (\d+) ([kM]B) \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE
+    ):
+        for rom, cell in enumerate(cells):
+            shape = re.fullmatch(r"([\d,]+) x (\d+), (\d+) x (\d+)", cell)
+            if shape:
+                rows, features, trees, depth = (int(v.replace(",", "")) for v in shape.groups())
+                task = training(rows, features=features, trees=trees, depth=depth)
+            elif cell.startswith("predict"):
+                task = PREDICTS
+            else:
+                continue
+            found.append((int(number) * (1024 if unit == "MB" else 1), bool(rom), cell, task))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
@@ -11,7 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from boards import FIRMWARE, GESTURE, PREDICT, TRAIN, promised, write_model
+from boards import (
+    BOOT,
+    BOOTING,
+    FIRMWARE,
+    GESTURE,
+    PREDICT,
+    TRAIN,
+    Task,
+    fits,
+    promised,
+    write_model,
+)
+from cortex import make_romfs
 from runtimes import (
     ROOT,
     board_files,
@@ -125,6 +138,32 @@ def capacities() -> list[tuple[int, int]]:
 def test_the_readme_has_capacities() -> None:
     assert len(capacities()) == 5
     assert capacities()[0] == (800, promised_for_training())
+
+
+def test_the_readme_says_what_fits() -> None:
+    assert {heap for heap, *_ in fits()} == {26, 48, 64, 96, 128, 192, 2048}
+
+
+@needs_mpy_cross
+@needs_board_heap
+@pytest.mark.parametrize(
+    ("heap", "rom", "task"),
+    [(heap, rom, task) for heap, rom, _, task in fits() if heap < 2048],  # which takes long
+)
+def test_what_fits_fits(tmp_path: Path, heap: int, rom: bool, task: Task) -> None:
+    board = tmp_path / "board"
+    board.mkdir()
+    program = task.program
+    if rom:
+        (board / "rom.img").write_bytes(make_romfs(install(tmp_path / "rom", only=task.modules)))
+        (board / "boot.py").write_text(BOOT)
+        program = BOOTING + program
+    else:
+        install(board, only=task.modules)
+    if task.prepare:
+        task.prepare(board, 4)
+    (arguments,) = task.runs(1, 3)
+    output(run_micropython(program, board, f"{heap}k", arguments))
 
 
 @needs_mpy_cross
@@ -482,6 +521,14 @@ def test_a_board_takes_rows_as_cpython_does(board: Path, host: Path, use: str) -
 
 
 # ---- The files that go onto a board
+
+
+def test_constants_fit_the_floats_of_boards() -> None:
+    """Else the files cannot be frozen: MicroPython's tool packs constants into 32 bits."""
+    for source in board_files():
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, float):
+                assert node.value <= 3.4028234663852886e38, (source.name, node.lineno)
 
 
 @needs_mpy_cross
