@@ -280,10 +280,15 @@ budget._ticks = ticks
 late = steps(10000, budget=ef.Budget(seconds=0.03))
 print(late[3] >= 1 and 0 < late[2] < steps(10000)[2])
 print(steps(10000, budget=ef.Budget(bytes=t.working_bytes(0, 3)))[3] >= 1)
+engines = []
+for n in (65535, 65536):
+    engines.append(ef.Training([bytearray(n)], bytearray(n), by_column=True).engine.name)
+print(engines)  # the kernel numbers rows in 16 bits; more of them are left to Python
 """
-    whole, stopped, budgets, late, small = output(
-        run_micropython(TRAINED + script, board, "512k")
+    whole, stopped, budgets, late, small, engines = output(
+        run_micropython(TRAINED + script, board, "2m")
     ).splitlines()
+    assert engines == "['natmod', 'pure']"
     steps, longest, insertions, trees = json.loads(whole.replace("(", "[").replace(")", "]"))
     assert trees == 6
     assert steps >= 12  # each tree is a step when it begins to grow, and when it is added

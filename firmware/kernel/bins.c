@@ -208,7 +208,7 @@ void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, in
     cut_bins(task, c, o, all, wanted, count);
 }
 
-int ef_draw_next(ef_tree *tree, const uint32_t *rows, int head, int32_t *drawn, ef_contender *c)
+int ef_draw_next(ef_tree *tree, const ef_row *rows, int head, int32_t *drawn, ef_contender *c)
 {
     const ef_task *task = tree->task;
     if (*drawn == task->n_usable)
@@ -227,7 +227,7 @@ int ef_draw_next(ef_tree *tree, const uint32_t *rows, int head, int32_t *drawn, 
 
 /* Put the codes of a feature in order; returns whether it varies. If the first rows are all the
  * same, a rare value is looked for in the `look` first rows. */
-static int order_codes(ef_tree *tree, const uint32_t *rows, int head, int64_t look,
+static int order_codes(ef_tree *tree, const ef_row *rows, int head, int64_t look,
                        const ef_contender *c, ef_order *order)
 {
     uint8_t low = c->head[0], other = low, more[EF_PIECE];
@@ -254,7 +254,7 @@ static int order_codes(ef_tree *tree, const uint32_t *rows, int head, int64_t lo
 
 int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
 {
-    const uint32_t *rows = tree->rows + start;
+    const ef_row *rows = tree->rows + start;
     int head = n < EF_GROUP_ROWS ? (int)n : EF_GROUP_ROWS, chosen = 0;
     int64_t look = n < EF_LOOK_ROWS ? n : EF_LOOK_ROWS;
     int32_t drawn = 0;

@@ -1,7 +1,7 @@
 /* Counting: rows are inserted into histograms, and every insertion is granted before it is made. */
 #include "race.h"
 
-static void count_classes(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+static void count_classes(ef_tree *tree, const ef_contender *c, const ef_row *rows, int n,
                           const uint32_t *labels, const uint32_t *times, int first)
 {
     const ef_column *column = c->column;
@@ -29,7 +29,7 @@ static void count_classes(ef_tree *tree, const ef_contender *c, const uint32_t *
         cells[table[codes[i]] * width + labels[i]] += (int32_t)times[i];
 }
 
-static void count_moments(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+static void count_moments(ef_tree *tree, const ef_contender *c, const ef_row *rows, int n,
                           const int64_t *moments, int first)
 {
     int32_t width = tree->width;
@@ -60,7 +60,7 @@ static void count_moments(ef_tree *tree, const ef_contender *c, const uint32_t *
             cells[c->table[codes[i]] * width + k] += moments[k * EF_PIECE + i];
 }
 
-int64_t ef_look_up(ef_tree *tree, const uint32_t *rows, int n, ef_piece *piece)
+int64_t ef_look_up(ef_tree *tree, const ef_row *rows, int n, ef_piece *piece)
 {
     const ef_task *task = tree->task;
     int64_t squares = 0;
@@ -81,7 +81,7 @@ int64_t ef_look_up(ef_tree *tree, const uint32_t *rows, int n, ef_piece *piece)
     return squares;
 }
 
-void ef_count(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+void ef_count(ef_tree *tree, const ef_contender *c, const ef_row *rows, int n,
               const ef_piece *piece, int first)
 {
     if (EF_IS_MSE(tree->task))
@@ -93,7 +93,7 @@ void ef_count(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
 /* Count some rows into every racing histogram, row by row: the codes of a row lie side by side, and
  * no histogram is written to twice in succession. `to_come` rows may be fetched ahead, these
  * included. */
-static void count_rows(ef_tree *tree, int n_racing, const uint32_t *rows, int n, int64_t to_come,
+static void count_rows(ef_tree *tree, int n_racing, const ef_row *rows, int n, int64_t to_come,
                        const ef_piece *piece)
 {
     struct {
@@ -150,7 +150,7 @@ int64_t ef_insert(ef_tree *tree, int n_racing, int64_t start, int64_t *granted, 
     ef_piece piece;
     int by_rows = EF_IS_ROW_MAJOR(tree->task) && !EF_IS_MSE(tree->task);
     for (int64_t at = start; at < end; at += EF_PIECE) {
-        const uint32_t *rows = tree->rows + at;
+        const ef_row *rows = tree->rows + at;
         int n = end - at < EF_PIECE ? (int)(end - at) : EF_PIECE;
         squares += ef_look_up(tree, rows, n, &piece);
         if (by_rows)

@@ -74,7 +74,7 @@ const char *ef_column_wrong(const ef_column *c)
     return NULL;
 }
 
-void ef_gather(ef_tree *tree, const ef_column *c, const uint32_t *rows, int n, uint8_t *codes)
+void ef_gather(ef_tree *tree, const ef_column *c, const ef_row *rows, int n, uint8_t *codes)
 {
     if (EF_IS_CODES(c)) {
         const unsigned char *values = c->values;

@@ -109,6 +109,14 @@ int ef_levels(const ef_column *column, size_t n, uint16_t *levels, double *low, 
 
 /* ---- Growing ---- */
 
+/* The number of a row. On a board a tree has at most 65535 rows, because memory is short. */
+#ifdef EF_BOARD
+typedef uint16_t ef_row;
+#else
+typedef uint32_t ef_row;
+#endif
+#define EF_MOST_ROWS (sizeof(ef_row) < 4 ? 65535 : EF_MASK)
+
 typedef enum { EF_GINI, EF_ENTROPY, EF_MSE } ef_criterion;
 typedef enum { EF_MAB, EF_PAPER, EF_EXACT } ef_splitter;
 
@@ -166,10 +174,10 @@ typedef struct {
     int64_t insertions, rounds, rows_read;
     ef_rng rng;
     uint32_t key, stack;
-    uint32_t *rows;
+    ef_row *rows;
     uint8_t *times8; /* how often a row was drawn: one of the two, or none (all once) */
     uint16_t *times16;
-    uint8_t *flags;
+    uint8_t *flags; /* not on a board */
     uint8_t *planes;
     uint16_t *features;
     uint16_t *numbers, *map; /* of the classes that occur in a node */

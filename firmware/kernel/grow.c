@@ -64,10 +64,11 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
     PART(contenders, ef_contender, ef_product(racing, sizeof(ef_contender)));
     PART(cells, void, ef_product(ef_product(racing, most_cells(task)), cell_bytes(task)));
     PART(racing, uint32_t, racing * sizeof(uint32_t));
-    PART(rows, uint32_t, ef_product(rows, sizeof(uint32_t)));
+    PART(rows, ef_row, ef_product(rows, sizeof(ef_row)));
     PART(numbers, uint16_t, width * sizeof(uint16_t));
     PART(features, uint16_t, (size_t)task->n_usable * sizeof(uint16_t));
-    PART(flags, uint8_t, rows);
+    if (!EF_IS_SMALL)
+        PART(flags, uint8_t, rows);
     if (!EF_IS_SMALL)
         PART(planes, uint8_t, EF_GROUP_ROWS * (width < 4 ? 4 : width < 64 ? width : 64));
     if (task->weights)
@@ -81,7 +82,7 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
 static const char *rows_wrong(const ef_task *task)
 {
     int64_t n = task->n, pool = task->pool;
-    EF_NEED(1 <= n && n <= EF_MASK, "rows must be from 1 to 1073741823");
+    EF_NEED(1 <= n && n <= EF_MOST_ROWS, "rows must be from 1 to 1073741823");
     EF_NEED(1 <= pool && (task->patch ? pool <= n : pool == n),
             "pool must be the number of rows in the patch, or of all rows");
     EF_NEED(1 <= task->sample_size && task->sample_size <= pool,
@@ -156,14 +157,23 @@ void ef_tree_begin(ef_tree *tree, const ef_task *task, uint32_t index, void *wor
 
 /* ---- Drawing rows ---- */
 
-static void shuffle(ef_rng *rng, uint32_t *values, size_t n, size_t count)
+static void shuffle(ef_rng *rng, ef_row *values, size_t n, size_t count)
 {
     for (size_t i = 0; i < count && i + 1 < n; i++) {
         size_t j = i + ef_rng_below(rng, (uint32_t)(n - i));
-        uint32_t value = values[i];
+        ef_row value = values[i];
         values[i] = values[j];
         values[j] = value;
     }
+}
+
+static void fill(ef_rng *rng, ef_row *values, size_t count, uint32_t n)
+{
+    if (sizeof *values == sizeof(uint32_t))
+        ef_rng_fill(rng, (uint32_t *)(void *)values, count, n);
+    else
+        for (size_t i = 0; i < count; i++)
+            values[i] = (ef_row)ef_rng_below(rng, n);
 }
 
 static void draw_weighted(ef_tree *tree)
@@ -185,7 +195,7 @@ static void draw_weighted(ef_tree *tree)
             else
                 high = middle;
         }
-        tree->rows[i] = low;
+        tree->rows[i] = (ef_row)low;
     }
     if (!task->bootstrap)
         shuffle(&tree->rng, tree->rows, (size_t)size, (size_t)size);
@@ -195,21 +205,21 @@ static void draw_weighted(ef_tree *tree)
 static int64_t draw_rows(ef_tree *tree)
 {
     const ef_task *task = tree->task;
-    uint32_t *rows = tree->rows;
+    ef_row *rows = tree->rows;
     size_t size = (size_t)task->sample_size, pool = (size_t)task->pool;
     if (task->weights) {
         draw_weighted(tree);
     } else if (task->bootstrap) {
-        ef_rng_fill(&tree->rng, rows, size, (uint32_t)pool);
+        fill(&tree->rng, rows, size, (uint32_t)pool);
     } else {
         for (size_t i = 0; i < pool; i++)
-            rows[i] = (uint32_t)i;
+            rows[i] = (ef_row)i;
         shuffle(&tree->rng, rows, pool, size);
     }
     if (task->patch)
         for (size_t i = 0; i < size; i++) {
             uint32_t row = task->patch[rows[i]];
-            rows[i] = row < task->n ? row : 0; /* data may have changed */
+            rows[i] = (ef_row)(row < task->n ? row : 0); /* data may have changed */
         }
     tree->rows_read += task->sample_size;
     /* A row that was drawn more than once is stored once, with its count. */
@@ -218,7 +228,7 @@ static int64_t draw_rows(ef_tree *tree)
         uint16_t *times = tree->times16;
         memset(times, 0, (size_t)task->n * sizeof *times);
         for (size_t i = 0; i < size; i++) {
-            uint32_t row = rows[i];
+            ef_row row = rows[i];
             rows[front] = row;
             front += times[row] == 0;
             times[row] = (uint16_t)(times[row] + (times[row] < 65535));
@@ -227,7 +237,7 @@ static int64_t draw_rows(ef_tree *tree)
         uint8_t *times = tree->times8;
         memset(times, 0, (size_t)task->n);
         for (size_t i = 0; i < size; i++) {
-            uint32_t row = rows[i];
+            ef_row row = rows[i];
             rows[front] = row;
             front += times[row] == 0;
             times[row] = (uint8_t)(times[row] + (times[row] < 255));
@@ -240,11 +250,37 @@ static int64_t draw_rows(ef_tree *tree)
 
 /* ---- Splitting ---- */
 
+#ifdef EF_BOARD
+/* Nodes.partition as it is written there: swap the first row on the wrong side with the last one, and
+ * so on inwards. Returns where the right side begins. */
+static int64_t partition(ef_tree *tree, const ef_node *node)
+{
+    const ef_column *c = tree->task->columns + (node->feature & EF_FEATURE);
+    const unsigned char *values = c->values;
+    ptrdiff_t step = c->step;
+    ef_row *low = tree->rows + node->start, *high = tree->rows + node->end - 1;
+    uint8_t missing = (node->feature & EF_MISSING_LEFT) != 0, goes_left[256];
+    for (int v = 0; v < 256; v++)
+        goes_left[v] = node->feature & EF_EQUAL ? v == node->code : v <= node->code;
+    goes_left[0] = missing;
+    for (;;) {
+        while (low <= high && goes_left[values[*low * step]])
+            low++;
+        while (low <= high && !goes_left[values[*high * step]])
+            high--;
+        if (low > high)
+            return low - tree->rows;
+        ef_row row = *low;
+        *low++ = *high;
+        *high-- = row;
+    }
+}
+#else
 /* Find whether each of these rows goes left; returns how many do. */
 static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, int64_t end)
 {
     const ef_column *c = tree->task->columns + (node->feature & EF_FEATURE);
-    const uint32_t *rows = tree->rows;
+    const ef_row *rows = tree->rows;
     uint8_t *flags = tree->flags;
     uint8_t missing = (node->feature & EF_MISSING_LEFT) != 0;
     int64_t count = 0;
@@ -274,21 +310,22 @@ static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, i
 }
 
 /* Nodes.partition: swap the first row on the wrong side with the last one, and so on inwards. These
- * rows are found without a branch, EF_BLOCK at a time. Returns where the right side begins. */
+ * rows are found without a branch, a few hundred at a time. Returns where the right side begins. */
 static int64_t partition(ef_tree *tree, const ef_node *node)
 {
+    enum { BLOCK = 256 };
     int64_t start = node->start, end = node->end;
     int64_t middle = start + choose_sides(tree, node, start, end);
     const uint8_t *flags = tree->flags;
-    uint32_t *rows = tree->rows;
-    uint32_t wrong_low[EF_BLOCK], wrong_high[EF_BLOCK];
+    ef_row *rows = tree->rows;
+    uint32_t wrong_low[BLOCK], wrong_high[BLOCK];
     int64_t low = start, high = end;
     int n_low = 0, n_high = 0, from_low = 0, from_high = 0;
     for (;;) {
         if (n_low == 0) {
             from_low = 0;
             while (n_low == 0 && low < middle) {
-                int64_t to = middle - low < EF_BLOCK ? middle : low + EF_BLOCK;
+                int64_t to = middle - low < BLOCK ? middle : low + BLOCK;
                 for (; low < to; low++) {
                     wrong_low[n_low] = (uint32_t)low;
                     n_low += !flags[low];
@@ -298,7 +335,7 @@ static int64_t partition(ef_tree *tree, const ef_node *node)
         if (n_high == 0) {
             from_high = 0;
             while (n_high == 0 && high > middle) {
-                int64_t to = high - middle < EF_BLOCK ? middle : high - EF_BLOCK;
+                int64_t to = high - middle < BLOCK ? middle : high - BLOCK;
                 for (; high > to; high--) {
                     wrong_high[n_high] = (uint32_t)(high - 1);
                     n_high += flags[high - 1];
@@ -309,7 +346,8 @@ static int64_t partition(ef_tree *tree, const ef_node *node)
         if (n == 0)
             return middle; /* each side has the same number of wrong rows */
         for (int i = 0; i < n; i++) {
-            uint32_t a = wrong_low[from_low + i], b = wrong_high[from_high + i], row = rows[a];
+            uint32_t a = wrong_low[from_low + i], b = wrong_high[from_high + i];
+            ef_row row = rows[a];
             rows[a] = rows[b];
             rows[b] = row;
         }
@@ -319,6 +357,8 @@ static int64_t partition(ef_tree *tree, const ef_node *node)
         from_high += n;
     }
 }
+
+#endif
 
 /* ---- Growing ---- */
 

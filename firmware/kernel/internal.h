@@ -37,14 +37,12 @@
 #define EF_IS_ROW_MAJOR(task) ((void)(task), 0)
 #define EF_IS_SMALL 1
 #define EF_PIECE EF_GROUP_ROWS
-#define EF_BLOCK 64
 #define EF_BECAUSE(sentence) "the kernel refuses these arguments"
 #else
 #define EF_IS_CODES(column) ((column)->type == EF_CODES)
 #define EF_IS_ROW_MAJOR(task) ((task)->row_major)
 #define EF_IS_SMALL 0
 #define EF_PIECE 128 /* rows that are gathered at once */
-#define EF_BLOCK 256 /* rows that change sides at once */
 #define EF_BECAUSE(sentence) sentence
 #endif
 #define EF_WORK 1000000 /* values read between two polls */
@@ -202,7 +200,7 @@ static inline uint32_t ef_times(const ef_tree *tree, uint32_t row)
 EF_HIDE
 
 /* The codes of some rows. */
-void ef_gather(ef_tree *tree, const ef_column *column, const uint32_t *rows, int n,
+void ef_gather(ef_tree *tree, const ef_column *column, const ef_row *rows, int n,
                uint8_t *codes);
 
 /* Ask the caller whether to continue, if enough was done since the last time. */

@@ -129,7 +129,7 @@ void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, in
 
 /* Draw the next feature and get the codes of the node's first rows. `drawn` counts the features that
  * were drawn. Returns 0 when none is left. */
-int ef_draw_next(ef_tree *tree, const uint32_t *rows, int head, int32_t *drawn, ef_contender *c);
+int ef_draw_next(ef_tree *tree, const ef_row *rows, int head, int32_t *drawn, ef_contender *c);
 
 /* Draw all features of a race and put them in order; returns how many there are. */
 int ef_contenders(ef_tree *tree, int64_t start, int64_t n);
@@ -137,11 +137,11 @@ int ef_contenders(ef_tree *tree, int64_t start, int64_t n);
 /* ---- count.c ---- */
 
 /* Look up some rows; returns the sum of their squared times. */
-int64_t ef_look_up(ef_tree *tree, const uint32_t *rows, int n, ef_piece *piece);
+int64_t ef_look_up(ef_tree *tree, const ef_row *rows, int n, ef_piece *piece);
 
 /* Count some rows into one histogram. With `first`, they are the node's first rows, whose codes are
  * known. */
-void ef_count(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+void ef_count(ef_tree *tree, const ef_contender *c, const ef_row *rows, int n,
               const ef_piece *piece, int first);
 
 /* Budget.take: ask for rows of `per_row` insertions each; returns how many of them are granted. */

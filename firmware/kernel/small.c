@@ -171,7 +171,7 @@ static void best_of_few(ef_tree *tree, ef_contender *c, const ef_small *small, i
 }
 
 /* Find the best arm of a feature by a histogram. */
-static void best_by_cells(ef_tree *tree, ef_contender *c, const uint32_t *rows, int n,
+static void best_by_cells(ef_tree *tree, ef_contender *c, const ef_row *rows, int n,
                           const ef_piece *piece, int few, int64_t size)
 {
     ef_order order;
@@ -212,7 +212,7 @@ static uint8_t midway(const ef_contender *c, int n, uint8_t code)
 int ef_race_small(ef_tree *tree, int64_t start, int64_t n_rows, ef_split *split)
 {
     const ef_task *task = tree->task;
-    const uint32_t *rows = tree->rows + start;
+    const ef_row *rows = tree->rows + start;
     ef_contender *best = NULL, *c = tree->contenders, *other = tree->contenders + 1;
     int n = (int)n_rows, few = task->n_bins > 4 ? task->n_bins / 2 - 1 : 1, best_has_cells = 1;
     int32_t drawn = 0, chosen = 0;

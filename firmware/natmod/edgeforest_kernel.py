@@ -23,7 +23,8 @@ def grower(task):
     """What grows the trees of a training: the kernel, if it can and no other engine is asked for."""
     engine = task.engine
     plain = engine.grower(task)
-    if engine.name != "pure" or not (task.criterion.name in PARTS and task.splitter in PARTS):
+    known = task.criterion.name in PARTS and task.splitter in PARTS
+    if engine.name != "pure" or not known or task.data.n > 65535:
         return plain
     task.engine = type(engine)("natmod", engine.reader, engine.grower)
     return KernelGrower(task, plain)

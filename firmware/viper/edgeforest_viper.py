@@ -169,12 +169,13 @@ class ViperNodes:
 
     def add(self, c, values, stride):
         """Count what was read into one histogram; returns the sum of the squared times."""
-        cells = array("i", c.h)
         table = c.table
+        if not hasattr(c, "cells"):  # the histogram once more, where viper can write to it
+            c.cells = array("i", bytes(4 * len(c.h)))
         if c.equal:
             table = bytes(table) + bytes(256 - len(table))
-        squares = self.insert(c.column, table, cells, values[1], values[2], stride)
-        c.h = list(cells)
+        squares = self.insert(c.column, table, c.cells, values[1], values[2], stride)
+        c.h = list(c.cells)
         return squares
 
     def insert(self, column, table, cells, start, end, stride):
