@@ -30,7 +30,7 @@ from array import array
 from edgeforest.budget import Budget, Rng, between, millionths, refuse_unknown
 from edgeforest.codes import Data, Reader, part_of, vote_scale, vote_shares
 from edgeforest.criteria import Split, decide, node_word
-from edgeforest.forest import (
+from edgeforest.forest import (  # type: ignore[attr-defined]
     HUGE,
     LEAF,
     LEVELS,

@@ -160,10 +160,10 @@ def test_time_is_shared_out_among_the_trees(engine, monkeypatch):
 @pytest.mark.parametrize(
     ("criterion", "options"),
     [
-        ("gini", {"n_trees": 4}),
-        ("gini", {"n_trees": 4, "kind": "extra-trees"}),
-        ("entropy", {"n_trees": 4, "kind": "random-patches", "class_weight": "balanced"}),
-        ("mse", {"n_trees": 4}),
+        ("gini", {"n_trees": 2}),
+        ("gini", {"n_trees": 2, "kind": "extra-trees"}),
+        ("entropy", {"n_trees": 2, "kind": "random-patches", "class_weight": "balanced"}),
+        ("mse", {"n_trees": 2}),
         ("mse", {"n_trees": 2, "splitter": "mab-paper", "max_depth": 4}),
     ],
 )

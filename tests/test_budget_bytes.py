@@ -57,7 +57,7 @@ for name, (table, more) in tables.items():
         options = {"criterion": criterion, "n_trees": 4, "engine": engine, **more}
 
         def run(limit):
-            budget = Budget(150_000, bytes=limit)
+            budget = Budget(50_000, bytes=limit)
             return edgeforest.train(table, target, budget=budget, **options)
 
         try:
@@ -80,7 +80,7 @@ for path, limit in (("log.npy", 6_000_000), ("log.csv", 6_000_000)):
     edgeforest.train_source(source, "y", n_trees=1, max_depth=2, engine=engine)
 
     def run():
-        budget = Budget(150_000, bytes=limit)
+        budget = Budget(50_000, bytes=limit)
         return edgeforest.train_source(source, "y", n_trees=4, budget=budget, engine=engine)
 
     print(json.dumps([path, limit, *peak(run)]))

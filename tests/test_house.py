@@ -166,7 +166,12 @@ def test_what_lies_directly_in_the_package_imports_only_what_boards_have(name: s
 def test_packages_from_elsewhere_are_imported_where_they_may(name: str) -> None:
     room = name.split(".")[1] if "." in name else ""
     for found in at_import(name) - set(modules()):
-        if found in sys.stdlib_module_names or found in ("edgeforest", "ulab", ""):
+        if found in sys.stdlib_module_names or found in (
+            "edgeforest",
+            "edgeforest_kernel",
+            "ulab",
+            "",
+        ):
             continue
         assert room in ELSEWHERE.get(found, ()), f"{found} is imported when {name} is"
     if room != "export":

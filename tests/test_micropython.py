@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
+import ast
 import json
 import re
 import shutil
 import sys
-import threading
 import tomllib
-import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from boards import FIRMWARE, GESTURE, PREDICT, TRAIN, promised, write_model
+from boards import (
+    BOOT,
+    BOOTING,
+    FIRMWARE,
+    GESTURE,
+    PREDICT,
+    TRAIN,
+    Task,
+    fits,
+    promised,
+    write_model,
+)
+from cortex import make_romfs
 from runtimes import (
     ROOT,
     board_files,
@@ -129,6 +138,32 @@ def capacities() -> list[tuple[int, int]]:
 def test_the_readme_has_capacities() -> None:
     assert len(capacities()) == 5
     assert capacities()[0] == (800, promised_for_training())
+
+
+def test_the_readme_says_what_fits() -> None:
+    assert {heap for heap, *_ in fits()} == {26, 48, 64, 96, 128, 192, 2048}
+
+
+@needs_mpy_cross
+@needs_board_heap
+@pytest.mark.parametrize(
+    ("heap", "rom", "task"),
+    [(heap, rom, task) for heap, rom, _, task in fits() if heap < 2048],  # which takes long
+)
+def test_what_fits_fits(tmp_path: Path, heap: int, rom: bool, task: Task) -> None:
+    board = tmp_path / "board"
+    board.mkdir()
+    program = task.program
+    if rom:
+        (board / "rom.img").write_bytes(make_romfs(install(tmp_path / "rom", only=task.modules)))
+        (board / "boot.py").write_text(BOOT)
+        program = BOOTING + program
+    else:
+        install(board, only=task.modules)
+    if task.prepare:
+        task.prepare(board, 4)
+    (arguments,) = task.runs(1, 3)
+    output(run_micropython(program, board, f"{heap}k", arguments))
 
 
 @needs_mpy_cross
@@ -488,6 +523,14 @@ def test_a_board_takes_rows_as_cpython_does(board: Path, host: Path, use: str) -
 # ---- The files that go onto a board
 
 
+def test_constants_fit_the_floats_of_boards() -> None:
+    """Else the files cannot be frozen: MicroPython's tool packs constants into 32 bits."""
+    for source in board_files():
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, float):
+                assert node.value <= 3.4028234663852886e38, (source.name, node.lineno)
+
+
 @needs_mpy_cross
 @pytest.mark.parametrize("option", ["-O3", "-march=armv6m", "-march=armv7emsp"])
 def test_all_files_compile_for_boards(tmp_path: Path, option: str) -> None:
@@ -585,53 +628,6 @@ def test_the_manifest_freezes_the_files_of_the_mip_package() -> None:
     frozen = [f"{package['name']}/{name}" for name in package["files"]]
     assert frozen == [destination for destination, _ in package_urls()]
     assert all((FIRMWARE / package["base_path"] / name).is_file() for name in frozen)
-
-
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A folder on a web server on this machine, and its address."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    handler = functools.partial(QuietHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield folder, f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
-
-
-@needs_micropython
-def test_real_mip_installs_the_package(site: tuple[Path, str], tmp_path: Path) -> None:
-    folder, address = site
-    found = run_micropython("import mip\nprint(mip.__version__)\n", tmp_path, "1M")
-    if found.returncode != 0:
-        pytest.skip("this MicroPython was built without mip")
-    base = f"{address}/firmware/package.json"
-    (folder / "firmware").mkdir()
-    package = json.loads((FIRMWARE / "package.json").read_text(encoding="utf-8"))
-    for pair in package["urls"]:
-        (folder / "firmware" / pair[1]).parent.mkdir(exist_ok=True)
-        shutil.copy(FIRMWARE / pair[1], folder / "firmware" / pair[1])
-        if int(found.stdout.split(".")[1]) < 4:  # relative sources came with mip 0.4
-            pair[1] = urllib.parse.urljoin(base, pair[1])
-    (folder / "firmware" / "package.json").write_text(json.dumps(package), encoding="utf-8")
-    script = f"""
-import mip
-import sys
-mip.install({base!r}, target="lib")
-sys.path.append("lib")
-from edgeforest import core_pure as ef
-print(ef.train([bytearray(range(99))], [i > 50 for i in range(99)], by_column=True).predict([70]))
-"""
-    assert output(run_micropython(script, tmp_path, "1M")).splitlines()[-1] == "True"
-    for destination, source in package_urls():
-        assert (tmp_path / "lib" / destination).read_bytes() == (FIRMWARE / source).read_bytes()
 
 
 # ---- The example
