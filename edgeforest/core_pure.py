@@ -30,7 +30,7 @@ from array import array
 from edgeforest.budget import Budget, Rng, between, millionths, refuse_unknown
 from edgeforest.codes import Data, Reader, part_of, vote_scale, vote_shares
 from edgeforest.criteria import Split, decide, node_word
-from edgeforest.forest import (
+from edgeforest.forest import (  # type: ignore[attr-defined]
     BOARD,
     HUGE,
     LEAF,
@@ -38,6 +38,7 @@ from edgeforest.forest import (
     MASK,
     Forest,
     collect,
+    kernel,
     split_of,
 )
 from edgeforest.nodes import GROUP_ROWS, Nodes
@@ -236,10 +237,14 @@ def cut_back(forest: "Forest", sizes: "tuple[int, int, int] | None") -> "int":
         return len(forest.roots)
     trees, nodes, votes = sizes
     values: "Any"
-    for values in (forest.feature, forest.threshold, forest.right):
-        values[nodes:] = values[:0]
-    forest.votes[votes:] = forest.votes[:0]
-    forest.roots[trees:] = forest.roots[:0]
+    for values, n in (
+        (forest.feature, nodes),
+        (forest.threshold, nodes),
+        (forest.right, nodes),
+        (forest.votes, votes),
+        (forest.roots, trees),
+    ):
+        values[n:] = values[:0]
     return trees
 
 
@@ -567,11 +572,11 @@ class Training:
             ("z", z, 0.0, 100.0),
             ("tolerance", tolerance, 0.0, 1.0),
             ("batch", batch, 1, MASK),
-            ("confidence", 0.5 if confidence is None else confidence, 0.5, 0.999999),
         ):
             setattr(self, name, between(name, value, low, high))
-        if confidence is None:
-            self.confidence = None
+        self.confidence = None
+        if confidence is not None:
+            self.confidence = between("confidence", confidence, 0.5, 0.999999)
         self.budget = budget.copy() if isinstance(budget, Budget) else Budget(budget)
         self.criterion = criterion_of(criterion)
         self.bootstrap = not extra if bootstrap is None else bootstrap
@@ -593,7 +598,7 @@ class Training:
 
             data.weights = read_weights(data, sample_weight, class_weight)
         self._size(max_features, max_samples)
-        self.trees: "TreeGrower" = engine.grower(self)
+        self.trees: "TreeGrower" = (kernel or engine).grower(self)
         if self.budget.bytes is not None:
             from edgeforest.memory import check_room
 

@@ -14,6 +14,11 @@ import gc
 import math
 from array import array
 
+try:
+    import edgeforest_kernel as kernel  # type: ignore[import-not-found]  # what a board has in C
+except ImportError:
+    kernel = None
+
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
 
@@ -98,7 +103,9 @@ class Forest:
     categories: "list[list[Label] | None]"
     classes: "list[Label] | None"
     importances: "list[int]"
-    limit: "int | None"
+    limit: "int | None" = None
+    engine: "str | None" = None
+    predictor: "Predictor | None" = None  # what predicts faster than this file, if anything
     scale: "int"
     regression: "bool"
     n_votes: "int"
@@ -109,6 +116,10 @@ class Forest:
     packed: "Any"  # what an engine makes of the arrays when it first predicts
 
     leaf = LEAF  # what `feature` holds for one
+    # For `writer`: what the model file says first.
+    version = VERSION
+    header = HEADER
+    attribute = staticmethod(attribute)
     # How a computer takes rows of other kinds, such as frames; a board knows lists and arrays.
     adapt: "ClassVar[Callable[[Forest, Any], Any] | None]" = None
 
@@ -119,12 +130,7 @@ class Forest:
         self.right = array("H")
         self.votes = array("H")
         self.low = self.span = 0.0
-        self.engine: "str | None" = None
         self.spent = Spent()
-        self.limit = None
-        self.predictor: "Predictor | None" = (
-            None  # what predicts faster than this file, if anything
-        )
 
     def prepare(self) -> "None":
         """Derive what prediction needs from what is stored."""
@@ -137,7 +143,9 @@ class Forest:
         ]
         self.all_numbers = self.categories == [None] * self.n_features
         self.cut = self.packed = None
-        if BOARD:  # where predicting must not allocate
+        if kernel:
+            kernel.predictor(self)  # takes the place of predict_into
+        elif BOARD:  # where predicting must not allocate
             self.round_down()
 
     def round_down(self) -> "array[int]":
@@ -163,10 +171,10 @@ class Forest:
 
     def encode(self, row: "Any") -> "array[float]":
         """A row as the float32 numbers that trees compare: categories become their codes."""
+        if is_sequence(row):
+            row = list(row)  # an array made of bytes would take their bits
         if not is_sequence(row) or len(row) != self.n_features:
             raise ValueError(f"a row must have {self.n_features} values, got {amount(row)}")
-        row = list(row)  # an array made of bytes would take their bits
-        check_steady(len(row) == self.n_features, "a row", self.n_features)
         if self.all_numbers:
             try:
                 return array("f", row)
@@ -272,10 +280,6 @@ class Forest:
     def feature_importances(self) -> "list[float]":
         """Mean decrease in impurity by feature, summing to one."""
         return [v / 1000000 for v in self.importances]
-
-    def header(self) -> "list[tuple[str, Any]]":
-        """What the model file says first, by key."""
-        return [("version", VERSION)] + [(key, getattr(self, attribute(key))) for key in HEADER]
 
     def text(self) -> "Iterator[str]":
         """The model as compact JSON, piece by piece; the last one holds the checksum."""

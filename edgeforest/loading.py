@@ -15,7 +15,6 @@ from edgeforest.forest import (
     CRITERIA,
     EQUAL,
     FEATURE,
-    HEADER,
     HUGE,
     INF,
     KINDS,
@@ -28,7 +27,6 @@ from edgeforest.forest import (
     VERSION,
     Forest,
     Spent,
-    attribute,
     collect,
 )
 
@@ -127,8 +125,8 @@ def _from_json(model: "dict[str, Any]") -> "Forest | None":
 
 def take_header(forest: "Forest", model: "dict[str, Any]") -> "Forest":
     """Give a forest its header; raises anything if that is not what a training can have written."""
-    for key in HEADER:
-        setattr(forest, attribute(key), model[key])
+    for key in forest.header:
+        setattr(forest, forest.attribute(key), model[key])
     insertions, rows, rounds = model["spent"]
     forest.spent = Spent(insertions, rows, rounds)
     for value in model["spent"]:

@@ -35,8 +35,9 @@ def pieces(forest: "Any") -> "Iterator[str]":
     spent, n = forest.spent, len(forest.feature)
     wide = n > 65535
     small = max(forest.votes or (0,)) < 256
-    for key, value in forest.header():
-        yield f',"{key}":{_text(value)}'
+    yield f',"version":{forest.version}'
+    for key in forest.header:
+        yield f',"{key}":{_text(getattr(forest, forest.attribute(key)))}'
     for key, value in (
         ("spent", [spent.insertions, spent.rows_read, spent.rounds]),
         ("wide", wide),

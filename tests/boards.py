@@ -6,11 +6,14 @@ repeated exactly and many runs can differ.
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 from runtimes import ROOT
@@ -18,7 +21,8 @@ from runtimes import ROOT
 import edgeforest
 
 FIRMWARE = ROOT / "firmware"
-GESTURE = FIRMWARE / "examples" / "gesture.py"
+EXAMPLES = FIRMWARE / "examples"
+GESTURE = EXAMPLES / "gesture.py"
 
 # Rows of 6 bytes, by column: the buffers of a sensor, used where they are.
 TRAIN = """
@@ -104,7 +108,6 @@ import gc
 from edgeforest import core_pure
 gc.collect()
 import sys
-from edgeforest import storage
 kind, stop, data, seed = sys.argv[1:]
 log = storage.Npy(kind + ".npy")
 rows = storage.draw(storage.Rng(int(data)), 800, log.shape[0])
@@ -149,6 +152,36 @@ def write_log(folder: Path, seed: int) -> None:
     table = np.random.default_rng(seed).integers(0, 256, (20_000, 7))
     table[:, 6] = (table[:, 0] > 100) * 1 + (table[:, 1] + table[:, 2] > 250)
     np.save(folder / "bytes.npy", table.astype("u1"))
+
+
+def example(name: str) -> ModuleType:
+    """A program of `firmware/examples/` as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def write_room(folder: Path, seed: int) -> None:
+    """`room.py` of the examples, that simulates another room for each seed."""
+    text = (EXAMPLES / "room.py").read_text(encoding="utf-8")
+    (folder / "room.py").write_text(text.replace("seed=1", f"seed={seed}"), encoding="utf-8")
+
+
+def write_room_model(folder: Path, seed: int) -> None:
+    """`room.py`, and a model of it like `room.json`, from 500 readings."""
+    shutil.copy(EXAMPLES / "room.py", folder)
+    sensors = example("room").Simulated(seed)
+    rows, labels = [], []
+    for _ in range(500):
+        row = bytearray(3)
+        sensors.read(row)
+        rows.append(row)
+        labels.append(sensors.somebody())
+    options = {"names": ["light", "temperature", "humidity"], "n_trees": 5, "max_depth": 3}
+    edgeforest.train(rows, labels, seed=seed, **options).save(folder / "room.json")
 
 
 @dataclass(frozen=True)
@@ -199,6 +232,15 @@ PREDICTS = Task(PREDICT, PREDICTING, prepare=write_model)
 TASKS = {
     "predict with a model of 3 kB": PREDICTS,
     "gesture example": Task(GESTURE.read_text(encoding="utf-8")),
+    "predict_only example": Task(
+        (EXAMPLES / "predict_only.py").read_text(encoding="utf-8"),
+        PREDICTING,
+        prepare=write_room_model,
+    ),
+    "log_sd_train example": Task(
+        (EXAMPLES / "log_sd_train.py").read_text(encoding="utf-8"), prepare=write_room
+    ),
+    "machine_watch example": Task((EXAMPLES / "machine_watch.py").read_text(encoding="utf-8")),
     "train on 800 rows": training(800),
     "regression on 800 rows": training(800, "mse"),
     "2,000 rows of 8, depth 6": training(2000, features=8, depth=6),

@@ -226,7 +226,7 @@ typedef struct {
     uint16_t *feature, *votes;
     float *threshold;
     uint32_t *right;
-    double *importance;
+    ef_real *importance;
     int64_t nodes, leaves, insertions, rounds;
 } Grown;
 
@@ -277,7 +277,7 @@ static void check_grown(const ef_task *task, const Grown *g, int64_t here, int64
         CHECK(task->criterion == EF_MSE ? sum <= task->scale : sum == task->scale);
     }
     for (int32_t k = 0; k < task->n_usable; k++) {
-        double gain = g->importance[task->usable[k]];
+        ef_real gain = g->importance[task->usable[k]];
         CHECK((gain >= 0.0 || !steady) && gain - gain == 0.0);
     }
 }
@@ -361,7 +361,12 @@ static Grown grow(const ef_task *task, int32_t m, uint32_t index, Manner how)
     for (int32_t f = 0; f < m; f++)
         g.importance[f] = 0.0;
     uint32_t here = below(1000), votes_here = below(1000);
-    ef_tree_write(&tree, here, votes_here, g.feature, g.threshold, g.right, g.votes, g.importance);
+    uint16_t *right16 = below(2) ? take((size_t)g.nodes * sizeof *right16) : NULL;
+    ef_tree_write(&tree, here, votes_here, g.feature, g.threshold, right16, g.right, g.votes,
+                  g.importance);
+    for (int64_t i = 0; right16 && i < g.nodes; i++)
+        g.right[i] = right16[i];
+    free(right16);
     check_grown(task, &g, here, votes_here, !how.watch.altered);
     for (int64_t i = 0; i < g.nodes; i++) /* as the only tree of its forest */
         g.right[i] -= g.feature[i] == EF_LEAF ? votes_here : here;
@@ -380,6 +385,26 @@ static void check_same(const ef_task *task, int32_t m, const Grown *a, const Gro
     CHECK(!memcmp(a->right, b->right, (size_t)a->nodes * sizeof *a->right));
     CHECK(!memcmp(a->votes, b->votes, (size_t)(a->leaves * width) * sizeof *a->votes));
     CHECK(!memcmp(a->importance, b->importance, (size_t)m * sizeof *a->importance));
+}
+
+/* Nodes for a board lead a row to the votes that ef_predict has found. Numbers of 32 bits are left
+ * out of that: ef_predict rounds them to float32. */
+static void check_compact(const ef_compact *nodes, const ef_rows *rows, size_t row, const Grown *g,
+                          uint32_t features, const uint32_t *votes, size_t width)
+{
+    size_t size = SIZES[rows->type];
+    if (rows->type > EF_U32 && rows->type != EF_F32)
+        return;
+    unsigned char *values = take(features * size);
+    for (size_t f = 0; f < features; f++)
+        memcpy(values + f * size,
+               rows->values + (ptrdiff_t)row * rows->row_step + (ptrdiff_t)f * rows->column_step,
+               size);
+    const ef_compact *leaf = ef_walk(nodes, 0, values, (ef_type)rows->type, g->threshold);
+    CHECK(leaf >= nodes && leaf < nodes + g->nodes && leaf->feature == EF_LEAF);
+    for (size_t k = 0; size < 4 && k < width; k++)
+        CHECK(g->votes[leaf->right * width + k] == votes[k]);
+    free(values);
 }
 
 /* Predict rows of every type, of any number, with gaps and infinities. */
@@ -401,6 +426,10 @@ static void check_predict(const ef_task *task, int32_t m, const Grown *g)
     forest.votes = g->votes;
     forest.n_trees = 1;
     forest.width = task->criterion == EF_MSE ? 1 : (size_t)task->width;
+    ef_compact *compact = take((size_t)g->nodes * sizeof *compact);
+    CHECK(!ef_make_compact(g->feature, g->threshold, wide ? NULL : right16, wide ? g->right : NULL,
+                           (size_t)g->nodes, compact, &features, &leaves));
+    CHECK(features <= (uint32_t)m && leaves == (uint32_t)g->leaves);
     for (int type = EF_CODES; type <= EF_F64; type++) {
         size_t n = (size_t)PICK(1, 2, 7, 8, 9, 40), size = SIZES[type], columns = (size_t)m;
         unsigned char *values = take(n * columns * size);
@@ -420,6 +449,7 @@ static void check_predict(const ef_task *task, int32_t m, const Grown *g)
             uint64_t sum = 0;
             ef_predict(&forest, &rows, i, 1, one); /* alone as among others */
             CHECK(!memcmp(one, out + i * forest.width, forest.width * sizeof *one));
+            check_compact(compact, &rows, i, g, features, one, forest.width);
             for (size_t k = 0; k < forest.width; k++)
                 sum += one[k];
             CHECK(task->criterion == EF_MSE ? sum <= task->scale : sum == task->scale);
@@ -428,6 +458,7 @@ static void check_predict(const ef_task *task, int32_t m, const Grown *g)
         free(out);
         free(one);
     }
+    free(compact);
     free(packed);
     free(right16);
 }
@@ -500,6 +531,17 @@ static void run_noise(void)
     ef_packed *packed = take(n * sizeof *packed);
     ef_forest forest;
     forest.equal = ef_pack(feature, threshold, NULL, right, n, packed, &features, &leaves);
+    ef_compact *compact = take(n * sizeof *compact);
+    uint32_t needed, most;
+    if (!ef_make_compact(feature, threshold, NULL, right, n, compact, &needed, &most)) {
+        uint8_t *row = take(needed);
+        for (size_t f = 0; f < needed; f++)
+            row[f] = (uint8_t)below(9);
+        const ef_compact *leaf = ef_walk(compact, below((uint32_t)n), row, EF_U8, threshold);
+        CHECK(leaf < compact + n && leaf->feature == EF_LEAF && leaf->right < most);
+        free(row);
+    }
+    free(compact);
     if (forest.equal >= 0 && leaves <= 1000) {
         uint32_t root = below((uint32_t)n), out[9];
         size_t count = 1 + below(9);
@@ -532,7 +574,11 @@ static void run_case(void)
     task.criterion = (uint8_t)(turn % 3);
     task.splitter = (uint8_t)(turn / 3 % 3);
     task.extra = (uint8_t)(turn / 9 % 2);
+#ifdef EF_BOARD
+    int layout = (int)(turn / 18 % NUMBERS); /* which reads codes alone */
+#else
     int layout = (int)(turn / 18 % LAYOUTS);
+#endif
     int gaps = layout != RAW && below(2);
     size_t n = (size_t)pick(SMALL, 9);
     if (turn % 7 == 0)
@@ -582,8 +628,8 @@ static void run_case(void)
     task.min_samples_split = PICK(2, 2, 2, 3, 30, MASK);
     task.max_leaf_nodes = PICK(MASK, MASK, MASK, 2, 3, 10);
     task.min_impurity_decrease = below(4) ? 0.0 : 0.01;
-    task.z = (double)PICK(0, 1, 2, 100);
-    task.tolerance = (double)below(5) / 4.0;
+    task.z = (ef_real)PICK(0, 1, 2, 100);
+    task.tolerance = (ef_real)below(5) / 4.0;
     task.confidence = below(2) ? -1.0 : 0.9;
     task.max_features = 1 + (int32_t)below((uint32_t)task.n_usable);
     task.n_bins = (int32_t)PICK(2, 3, 5, 16, 16, 16, 255);
@@ -769,7 +815,7 @@ static void run_grove(void)
     uint16_t *feature = malloc(room * 2), *left = malloc(room * 2), *right = malloc(room * 2);
     float *threshold = malloc(room * 4);
     uint32_t *votes = malloc(room * width * 4);
-    double *gains = malloc(m * sizeof *gains);
+    ef_real *gains = malloc(m * sizeof *gains);
     for (int32_t t = 0; t <= p.n_trees; t++) {
         int32_t size = ef_grove_size(groves[0], t);
         CHECK(size >= 1 && size <= p.nodes && size % 2 == 1);

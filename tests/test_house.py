@@ -18,7 +18,8 @@ FRONT_DOOR = "edgeforest"  # which may import everything, and which nobody insid
 LINES, FUNCTION_LINES, DOCSTRING = 800, 60, 90
 BOARD = {  # what MicroPython has
     *("array", "binascii", "gc", "json", "math", "micropython", "os", "struct", "time"),
-    *("threading", "ulab", "numpy"),  # guarded: a board does without, or has it as ulab
+    # Guarded: a board does without, or has it as ulab, or as a native module.
+    *("threading", "ulab", "numpy", "edgeforest_kernel"),
 }
 # Packages from elsewhere, and the rooms that may import them at import time. Whatever else is
 # needed is imported inside of the function that needs it.
@@ -165,7 +166,12 @@ def test_what_lies_directly_in_the_package_imports_only_what_boards_have(name: s
 def test_packages_from_elsewhere_are_imported_where_they_may(name: str) -> None:
     room = name.split(".")[1] if "." in name else ""
     for found in at_import(name) - set(modules()):
-        if found in sys.stdlib_module_names or found in ("edgeforest", "ulab", ""):
+        if found in sys.stdlib_module_names or found in (
+            "edgeforest",
+            "edgeforest_kernel",
+            "ulab",
+            "",
+        ):
             continue
         assert room in ELSEWHERE.get(found, ()), f"{found} is imported when {name} is"
     if room != "export":

@@ -20,6 +20,11 @@ GCC = shutil.which("gcc")
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
 COMMON = ["-O1", "-g", "-ffp-contract=off", *STRICT, *SANITIZE]
+# As it is compiled for a board, but with all criteria.
+BOARD = ["-DEF_BOARD", "-DEF_REAL=float", "-fsingle-precision-constant"]
+# Without what no board has; then no expression may be computed in double by accident.
+SINGLE = ["-DEF_BOARD", "-DEF_REAL=float", "-DEF_WITHOUT_PAPER", "-Wdouble-promotion"]
+ON_A_COMPUTER = ("encode.c", "race_paper.c", "online.c", "online_race.c")
 CASES = 500  # of the driver
 EXAMPLES = 6  # of the grid
 FUZZ = 0.1  # of the altered models and checkpoints
@@ -49,18 +54,25 @@ def library(name):
 
 
 @needs_gcc
-def test_the_kernel_keeps_to_its_memory_and_its_trees_are_sound(tmp_path):
+@pytest.mark.parametrize(("options", "cases"), [([], CASES), (BOARD, CASES // 4)], ids=str)
+def test_the_kernel_keeps_to_its_memory_and_its_trees_are_sound(tmp_path, options, cases):
     program = tmp_path / "kernel_check"
     sources = [ROOT / "tests" / "kernel_check.c", *sorted(KERNEL.glob("*.c"))]
-    compile_c(*COMMON, *sources, "-lm", "-o", program)
-    done = subprocess.run([program, str(CASES)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, f"{CASES} cases\n"), done.stderr[-4000:]
+    compile_c(*COMMON, *options, *sources, "-lm", "-o", program)
+    done = subprocess.run([program, str(cases)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{cases} cases\n"), done.stderr[-4000:]
 
 
 @needs_gcc
-@pytest.mark.parametrize("options", [["-std=c99", "-O3"], ["-std=gnu17", "-O2"]], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [["-std=c99", "-O3"], ["-std=gnu17", "-O2"], ["-std=c99", "-Os", *SINGLE]],
+    ids=str,
+)
 def test_the_kernel_compiles_without_a_warning(options, tmp_path):
     for source in sorted(KERNEL.glob("*.c")):
+        if options[-1:] == SINGLE[-1:] and source.name in ON_A_COMPUTER:
+            continue
         out = tmp_path / f"{source.stem}.o"
         compile_c(*STRICT, *options, "-ffp-contract=off", "-c", source, "-o", out)
 

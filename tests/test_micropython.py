@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ast
-import functools
-import http.server
 import json
 import re
 import shutil
 import sys
-import threading
 import tomllib
-import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,6 +54,7 @@ ALLOWED_IMPORTS = {
         "struct",
         "time",
         "edgeforest",
+        "edgeforest_kernel",  # guarded: the native module
     ),
 }
 # Bytes of the compiled files that a board keeps in its heap, by what it does.
@@ -631,53 +628,6 @@ def test_the_manifest_freezes_the_files_of_the_mip_package() -> None:
     frozen = [f"{package['name']}/{name}" for name in package["files"]]
     assert frozen == [destination for destination, _ in package_urls()]
     assert all((FIRMWARE / package["base_path"] / name).is_file() for name in frozen)
-
-
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A folder on a web server on this machine, and its address."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    handler = functools.partial(QuietHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield folder, f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
-
-
-@needs_micropython
-def test_real_mip_installs_the_package(site: tuple[Path, str], tmp_path: Path) -> None:
-    folder, address = site
-    found = run_micropython("import mip\nprint(mip.__version__)\n", tmp_path, "1M")
-    if found.returncode != 0:
-        pytest.skip("this MicroPython was built without mip")
-    base = f"{address}/firmware/package.json"
-    (folder / "firmware").mkdir()
-    package = json.loads((FIRMWARE / "package.json").read_text(encoding="utf-8"))
-    for pair in package["urls"]:
-        (folder / "firmware" / pair[1]).parent.mkdir(exist_ok=True)
-        shutil.copy(FIRMWARE / pair[1], folder / "firmware" / pair[1])
-        if int(found.stdout.split(".")[1]) < 4:  # relative sources came with mip 0.4
-            pair[1] = urllib.parse.urljoin(base, pair[1])
-    (folder / "firmware" / "package.json").write_text(json.dumps(package), encoding="utf-8")
-    script = f"""
-import mip
-import sys
-mip.install({base!r}, target="lib")
-sys.path.append("lib")
-from edgeforest import core_pure as ef
-print(ef.train([bytearray(range(99))], [i > 50 for i in range(99)], by_column=True).predict([70]))
-"""
-    assert output(run_micropython(script, tmp_path, "1M")).splitlines()[-1] == "True"
-    for destination, source in package_urls():
-        assert (tmp_path / "lib" / destination).read_bytes() == (FIRMWARE / source).read_bytes()
 
 
 # ---- The example

@@ -361,7 +361,7 @@ static PyObject *write_tree(Tree *t, uint32_t here, uint32_t votes_here, double 
     t->busy = t->closed = 1;
     Py_BEGIN_ALLOW_THREADS
     ef_tree_write(&t->tree, here, votes_here, (uint16_t *)(void *)PyBytes_AsString(parts[0]),
-                  (float *)(void *)PyBytes_AsString(parts[1]),
+                  (float *)(void *)PyBytes_AsString(parts[1]), NULL,
                   (uint32_t *)(void *)PyBytes_AsString(parts[2]),
                   (uint16_t *)(void *)PyBytes_AsString(parts[3]), importance);
     Py_END_ALLOW_THREADS

@@ -10,7 +10,7 @@ int ef_add_bin(const ef_tree *tree, const ef_contender *c, int bin, int64_t *to)
     int32_t width = tree->width;
     size_t at = c->h + (size_t)bin * (size_t)width;
     int64_t some = 0;
-    if (tree->task->criterion == EF_MSE) {
+    if (EF_IS_MSE(tree->task)) {
         const int64_t *cells = (const int64_t *)tree->cells + at;
         for (int32_t k = 0; k < width; k++)
             to[k] += cells[k];
@@ -89,7 +89,7 @@ static void best_threshold(ef_tree *tree, ef_contender *c, const int64_t *total,
     const int32_t *cells = (const int32_t *)tree->cells + c->h;
     int64_t *left = EF_VECTOR(tree, 1);
     int64_t n_left = 0, a = 0, b = 0;
-    double top = 0.0;
+    ef_real top = 0.0;
     ef_clear(tree, left);
     for (int32_t k = 0; k < width; k++)
         b += total[k] * total[k];
@@ -106,7 +106,7 @@ static void best_threshold(ef_tree *tree, ef_contender *c, const int64_t *total,
         }
         int64_t n_right = n - n_left;
         if (n_left > before && n_left >= least && n_right >= least) {
-            double score = (double)a / (double)n_left + (double)b / (double)n_right;
+            ef_real score = (ef_real)a / (ef_real)n_left + (ef_real)b / (ef_real)n_right;
             if (score > top) {
                 top = score;
                 c->found = 1;
@@ -124,7 +124,7 @@ void ef_best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n
     int64_t *left = EF_VECTOR(tree, 1), *with = EF_VECTOR(tree, 2), *missing = EF_VECTOR(tree, 3);
     ef_arms a;
     ef_arms_begin(tree, &a, c, left, with, missing);
-    if (task->criterion == EF_GINI && !c->equal && !a.some_missing) {
+    if (EF_IS_GINI(task) && !c->equal && !a.some_missing) {
         best_threshold(tree, c, total, n, least);
         return;
     }
@@ -133,7 +133,7 @@ void ef_best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n
         int64_t n_left = ef_rows_in(tree, a.cells);
         if (n_left < least || n - n_left < least)
             continue;
-        double score = ef_score(tree, a.cells, total, n_left, n - n_left);
+        ef_real score = ef_score(tree, a.cells, total, n_left, n - n_left);
         if (!c->found || score > c->score) {
             c->found = 1;
             c->score = score;

@@ -5,10 +5,10 @@
  */
 #include "race.h"
 
-static void sort_spots(double *spots, int n)
+static void sort_spots(ef_real *spots, int n)
 {
     for (int i = 1; i < n; i++) {
-        double x = spots[i];
+        ef_real x = spots[i];
         int j = i;
         for (; j > 0 && spots[j - 1] > x; j--)
             spots[j] = spots[j - 1];
@@ -17,12 +17,12 @@ static void sort_spots(double *spots, int n)
 }
 
 /* The first code whose bound is not below x. */
-static int code_of(const ef_column *c, double x)
+static int code_of(const ef_column *c, ef_real x)
 {
     int low = 1, high = c->last;
     while (low < high) {
         int middle = (low + high) >> 1;
-        if ((double)c->bounds[middle] < x)
+        if ((ef_real)c->bounds[middle] < x)
             low = middle + 1;
         else
             high = middle;
@@ -30,6 +30,23 @@ static int code_of(const ef_column *c, double x)
     return low;
 }
 
+#ifdef EF_BOARD /* small, and without 64-bit words */
+void ef_sort_codes(ef_order *o, const uint8_t *codes, int n)
+{
+    uint8_t counts[256];
+    int upto = 0, distinct = 0;
+    memset(counts, 0, sizeof counts);
+    for (int i = 0; i < n; i++)
+        counts[codes[i]]++;
+    for (int code = 0; code < 256; code++)
+        if (counts[code]) {
+            upto += counts[code];
+            o->codes[distinct] = (uint8_t)code;
+            o->upto[distinct++] = (uint8_t)upto;
+        }
+    o->distinct = distinct;
+}
+#else
 void ef_sort_codes(ef_order *o, const uint8_t *codes, int n)
 {
     uint8_t counts[2][256]; /* two, because a count that was just changed is slow to change again */
@@ -57,6 +74,7 @@ void ef_sort_codes(ef_order *o, const uint8_t *codes, int n)
         }
     o->distinct = distinct;
 }
+#endif
 
 /* These three write to `wanted` where to cut, and return how many cuts there are. */
 
@@ -65,12 +83,12 @@ static int spaced_cuts(ef_tree *tree, const ef_column *column, int first, int la
 {
     const ef_task *task = tree->task;
     int bins = task->n_bins;
-    double spots[256];
-    double low = ef_bound(column, first > 0 ? first - 1 : 0);
-    double span = ef_bound(column, last) - low;
+    ef_real spots[256];
+    ef_real low = ef_bound(column, first > 0 ? first - 1 : 0);
+    ef_real span = ef_bound(column, last) - low;
     for (int i = 1; i < bins; i++)
-        spots[i - 1] = task->extra ? low + span * (ef_rng_next(&tree->rng) / 1073741824.0)
-                                   : low + span * (double)i / (double)bins;
+        spots[i - 1] = task->extra ? low + span * ((ef_real)ef_rng_next(&tree->rng) / 1073741824)
+                                   : low + span * (ef_real)i / (ef_real)bins;
     if (task->extra)
         sort_spots(spots, bins - 1);
     for (int i = 0; i < bins - 1; i++) {
@@ -181,7 +199,7 @@ void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, in
     c->equal = 0;
     int at = !task->raw && o->codes[0] == 0; /* after the missing values */
     int wanted[256], count;
-    if (task->extra || task->splitter == EF_PAPER)
+    if (task->extra || EF_IS_PAPER(task))
         count = spaced_cuts(tree, column, o->codes[at], o->codes[o->distinct - 1], wanted);
     else if (few)
         count = cuts_of_few(c, o, at, few, wanted);
@@ -190,7 +208,7 @@ void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, in
     cut_bins(task, c, o, all, wanted, count);
 }
 
-int ef_draw_next(ef_tree *tree, const uint32_t *rows, int head, int32_t *drawn, ef_contender *c)
+int ef_draw_next(ef_tree *tree, const ef_row *rows, int head, int32_t *drawn, ef_contender *c)
 {
     const ef_task *task = tree->task;
     if (*drawn == task->n_usable)
@@ -209,7 +227,7 @@ int ef_draw_next(ef_tree *tree, const uint32_t *rows, int head, int32_t *drawn, 
 
 /* Put the codes of a feature in order; returns whether it varies. If the first rows are all the
  * same, a rare value is looked for in the `look` first rows. */
-static int order_codes(ef_tree *tree, const uint32_t *rows, int head, int64_t look,
+static int order_codes(ef_tree *tree, const ef_row *rows, int head, int64_t look,
                        const ef_contender *c, ef_order *order)
 {
     uint8_t low = c->head[0], other = low, more[EF_PIECE];
@@ -236,12 +254,12 @@ static int order_codes(ef_tree *tree, const uint32_t *rows, int head, int64_t lo
 
 int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
 {
-    const uint32_t *rows = tree->rows + start;
+    const ef_row *rows = tree->rows + start;
     int head = n < EF_GROUP_ROWS ? (int)n : EF_GROUP_ROWS, chosen = 0;
     int64_t look = n < EF_LOOK_ROWS ? n : EF_LOOK_ROWS;
     int32_t drawn = 0;
     ef_order order;
-    if (tree->task->row_major && n > EF_EXACT_BELOW) { /* smaller nodes are in the cache already */
+    if (EF_IS_ROW_MAJOR(tree->task) && n > EF_EXACT_BELOW) { /* smaller nodes are in the cache already */
         ptrdiff_t step = tree->task->columns[0].step;
         ptrdiff_t most = EF_LINE * 8 * (ptrdiff_t)tree->task->max_features;
         for (int i = 0; i < head && step <= most; i++)

@@ -1,7 +1,7 @@
 /* Counting: rows are inserted into histograms, and every insertion is granted before it is made. */
 #include "race.h"
 
-static void count_classes(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+static void count_classes(ef_tree *tree, const ef_contender *c, const ef_row *rows, int n,
                           const uint32_t *labels, const uint32_t *times, int first)
 {
     const ef_column *column = c->column;
@@ -14,7 +14,7 @@ static void count_classes(ef_tree *tree, const ef_contender *c, const uint32_t *
         for (; i < head; i++)
             cells[table[c->head[i]] * width + labels[i]] += (int32_t)times[i];
     }
-    if (column->type == EF_CODES) {
+    if (EF_IS_CODES(column)) {
         const unsigned char *values = column->values;
         ptrdiff_t step = column->step;
         for (; i < n; i++) {
@@ -29,7 +29,7 @@ static void count_classes(ef_tree *tree, const ef_contender *c, const uint32_t *
         cells[table[codes[i]] * width + labels[i]] += (int32_t)times[i];
 }
 
-static void count_moments(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+static void count_moments(ef_tree *tree, const ef_contender *c, const ef_row *rows, int n,
                           const int64_t *moments, int first)
 {
     int32_t width = tree->width;
@@ -60,7 +60,7 @@ static void count_moments(ef_tree *tree, const ef_contender *c, const uint32_t *
             cells[c->table[codes[i]] * width + k] += moments[k * EF_PIECE + i];
 }
 
-int64_t ef_look_up(ef_tree *tree, const uint32_t *rows, int n, ef_piece *piece)
+int64_t ef_look_up(ef_tree *tree, const ef_row *rows, int n, ef_piece *piece)
 {
     const ef_task *task = tree->task;
     int64_t squares = 0;
@@ -70,7 +70,7 @@ int64_t ef_look_up(ef_tree *tree, const uint32_t *rows, int n, ef_piece *piece)
         piece->times[i] = times;
         squares += (int64_t)times * times;
     }
-    if (task->criterion == EF_MSE)
+    if (EF_IS_MSE(task))
         for (int i = 0; i < n; i++) {
             int64_t y = piece->labels[i], power = piece->times[i];
             if (tree->width == 5) /* 11 bits and a sign */
@@ -81,10 +81,10 @@ int64_t ef_look_up(ef_tree *tree, const uint32_t *rows, int n, ef_piece *piece)
     return squares;
 }
 
-void ef_count(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+void ef_count(ef_tree *tree, const ef_contender *c, const ef_row *rows, int n,
               const ef_piece *piece, int first)
 {
-    if (tree->task->criterion == EF_MSE)
+    if (EF_IS_MSE(tree->task))
         count_moments(tree, c, rows, n, piece->moments, first);
     else
         count_classes(tree, c, rows, n, piece->labels, piece->times, first);
@@ -93,7 +93,7 @@ void ef_count(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
 /* Count some rows into every racing histogram, row by row: the codes of a row lie side by side, and
  * no histogram is written to twice in succession. `to_come` rows may be fetched ahead, these
  * included. */
-static void count_rows(ef_tree *tree, int n_racing, const uint32_t *rows, int n, int64_t to_come,
+static void count_rows(ef_tree *tree, int n_racing, const ef_row *rows, int n, int64_t to_come,
                        const ef_piece *piece)
 {
     struct {
@@ -148,9 +148,9 @@ int64_t ef_insert(ef_tree *tree, int n_racing, int64_t start, int64_t *granted, 
 {
     int64_t squares = 0, end = start + *granted;
     ef_piece piece;
-    int by_rows = tree->task->row_major && tree->task->criterion != EF_MSE;
+    int by_rows = EF_IS_ROW_MAJOR(tree->task) && !EF_IS_MSE(tree->task);
     for (int64_t at = start; at < end; at += EF_PIECE) {
-        const uint32_t *rows = tree->rows + at;
+        const ef_row *rows = tree->rows + at;
         int n = end - at < EF_PIECE ? (int)(end - at) : EF_PIECE;
         squares += ef_look_up(tree, rows, n, &piece);
         if (by_rows)

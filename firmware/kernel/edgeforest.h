@@ -35,6 +35,14 @@ extern "C" {
 #define EF_MASK 0x3FFFFFFF /* the most rows; random numbers are below it */
 #define EF_CLASSES 4096    /* the most classes */
 
+/* What a race computes with. The pure engine on a computer has double; a board whose processor has
+ * no doubles is compiled with -DEF_REAL=float. Such a forest differs where two splits are almost
+ * equally good. Codes and votes are the same with either. */
+#ifndef EF_REAL
+#define EF_REAL double
+#endif
+typedef EF_REAL ef_real;
+
 /* ---- Data: columns of numbers, read where they lie ---- */
 
 typedef enum {
@@ -101,6 +109,14 @@ int ef_levels(const ef_column *column, size_t n, uint16_t *levels, double *low, 
 
 /* ---- Growing ---- */
 
+/* The number of a row. On a board a tree has at most 65535 rows, because memory is short. */
+#ifdef EF_BOARD
+typedef uint16_t ef_row;
+#else
+typedef uint32_t ef_row;
+#endif
+#define EF_MOST_ROWS (sizeof(ef_row) < 4 ? 65535 : EF_MASK)
+
 typedef enum { EF_GINI, EF_ENTROPY, EF_MSE } ef_criterion;
 typedef enum { EF_MAB, EF_PAPER, EF_EXACT } ef_splitter;
 
@@ -117,7 +133,7 @@ typedef struct {
     int64_t sample_size;
     int64_t batch; /* rows of the first round */
     int64_t max_depth, min_samples_leaf, min_samples_split, max_leaf_nodes;
-    double min_impurity_decrease, z, tolerance, confidence; /* confidence < 0: not given */
+    ef_real min_impurity_decrease, z, tolerance, confidence; /* confidence < 0: not given */
     int32_t n_usable, max_features, n_bins;
     int32_t width; /* cells of a bin: classes, or moments of the target */
     uint32_t seed, scale, mask;
@@ -158,10 +174,10 @@ typedef struct {
     int64_t insertions, rounds, rows_read;
     ef_rng rng;
     uint32_t key, stack;
-    uint32_t *rows;
+    ef_row *rows;
     uint8_t *times8; /* how often a row was drawn: one of the two, or none (all once) */
     uint16_t *times16;
-    uint8_t *flags;
+    uint8_t *flags; /* not on a board */
     uint8_t *planes;
     uint16_t *features;
     uint16_t *numbers, *map; /* of the classes that occur in a node */
@@ -171,8 +187,8 @@ typedef struct {
     void *cells; /* int32_t, or int64_t of a regression */
     size_t most_cells; /* of one histogram */
     int64_t *sums; /* seven vectors of `width` */
-    double *influences; /* four vectors of `width` */
-    double *logs;
+    ef_real *influences; /* four vectors of `width` */
+    ef_real *logs;
     uint8_t begun, stopped, infinite, free_order, whole;
     int64_t work; /* since the last poll */
 } ef_tree;
@@ -204,10 +220,11 @@ ef_status ef_tree_grow(ef_tree *tree, int64_t insertions);
 int64_t ef_tree_close(ef_tree *tree);
 
 /* Write the closed tree in preorder, as GrowingTree.move_to does: its nodes will be those from `here`
- * on, its votes those from `votes_here` on. Adds the gains to `importance`, by feature. Call it
- * once. */
+ * on, its votes those from `votes_here` on. Right children and places of votes go into right16 or
+ * right32; the other is NULL. Adds the gains to `importance`, by feature. Call it once. */
 void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *feature,
-                   float *threshold, uint32_t *right, uint16_t *votes, double *importance);
+                   float *threshold, uint16_t *right16, uint32_t *right32, uint16_t *votes,
+                   ef_real *importance);
 
 /* ---- Predicting ---- */
 
@@ -252,6 +269,25 @@ void ef_predict(const ef_forest *forest, const ef_rows *rows, size_t first, size
 void ef_apply(const ef_forest *forest, const ef_rows *rows, size_t first, size_t n, uint32_t *out,
               size_t step);
 
+/* The same for a board: a node has eight bytes, whole numbers are compared as such. `cut` is the
+ * threshold rounded down, `right` the step to the right child, of a leaf the place of its votes. */
+typedef struct {
+    int32_t cut;
+    uint16_t feature; /* with its flags; EF_LEAF */
+    uint16_t right;
+} ef_compact;
+
+/* Fill in the n nodes of a forest, as ef_pack does. Returns 0, or -1 if a child is not one of the
+ * nodes after its parent, or a step or place is above 65535. */
+int ef_make_compact(const uint16_t *feature, const float *threshold, const uint16_t *right16,
+                    const uint32_t *right32, size_t n, ef_compact *nodes, uint32_t *features,
+                    uint32_t *leaves);
+
+/* The leaf that a row reaches from `root`. The row has whole numbers of `type`, from EF_CODES to
+ * EF_U32, or float32 numbers, which are compared with `threshold`. */
+const ef_compact *ef_walk(const ef_compact *nodes, uint32_t root, const void *row, ef_type type,
+                          const float *threshold);
+
 /* ---- Learning row by row: Grove of edgeforest/grove.py ---- */
 
 typedef struct {
@@ -280,7 +316,7 @@ typedef struct {
     uint32_t *misses, *out;
     uint8_t *times, *bins, *new_bins;
     float *values, *cuts, *new_cuts;
-    double *gains;
+    ef_real *gains;
     void *cells;
     int64_t seen; /* rows */
     int32_t n_free, hand, half, lead;
@@ -310,7 +346,7 @@ size_t ef_grove_learn(ef_grove *grove, const float *rows, const uint16_t *labels
  * possible, as a sentence, or NULL. */
 const char *ef_grove_plant(ef_grove *grove, int32_t t, int32_t n, const uint16_t *feature,
                            const float *threshold, const uint16_t *left, const uint16_t *right,
-                           const uint32_t *votes, const double *gains);
+                           const uint32_t *votes, const ef_real *gains);
 
 /* Put the latest rows into the window of a new grove. Stops at a label that is out of range; returns
  * how many rows were taken. */
@@ -322,7 +358,7 @@ void ef_grove_renew(ef_grove *grove, int32_t t);
 /* How many nodes a tree has; and a copy of them, with the votes of all and what features gained. */
 int32_t ef_grove_size(const ef_grove *grove, int32_t t);
 void ef_grove_tree(const ef_grove *grove, int32_t t, uint16_t *feature, float *threshold,
-                   uint16_t *left, uint16_t *right, uint32_t *votes, double *gains);
+                   uint16_t *left, uint16_t *right, uint32_t *votes, ef_real *gains);
 
 #ifdef __cplusplus
 }

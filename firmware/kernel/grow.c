@@ -38,7 +38,7 @@ static size_t most_cells(const ef_task *task)
 
 static size_t cell_bytes(const ef_task *task)
 {
-    return task->criterion == EF_MSE ? sizeof(int64_t) : sizeof(int32_t);
+    return EF_IS_MSE(task) ? sizeof(int64_t) : sizeof(int32_t);
 }
 
 /* Rows that a tree draws, repeated ones included. */
@@ -58,17 +58,19 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
             tree->field = (type *)(void *)(base + at);                                             \
         at = add_aligned(at, bytes);                                                               \
     } while (0)
-    PART(logs, double, task->criterion == EF_ENTROPY ? EF_LOGS * sizeof(double) : 0);
+    PART(logs, ef_real, EF_IS_ENTROPY(task) ? EF_LOGS * sizeof(ef_real) : 0);
     PART(sums, int64_t, 7 * width * sizeof(int64_t));
-    PART(influences, double, 4 * width * sizeof(double));
+    PART(influences, ef_real, 4 * width * sizeof(ef_real));
     PART(contenders, ef_contender, ef_product(racing, sizeof(ef_contender)));
     PART(cells, void, ef_product(ef_product(racing, most_cells(task)), cell_bytes(task)));
     PART(racing, uint32_t, racing * sizeof(uint32_t));
-    PART(rows, uint32_t, ef_product(rows, sizeof(uint32_t)));
+    PART(rows, ef_row, ef_product(rows, sizeof(ef_row)));
     PART(numbers, uint16_t, width * sizeof(uint16_t));
     PART(features, uint16_t, (size_t)task->n_usable * sizeof(uint16_t));
-    PART(flags, uint8_t, rows);
-    PART(planes, uint8_t, EF_GROUP_ROWS * (width < 4 ? 4 : width < 64 ? width : 64));
+    if (!EF_IS_SMALL)
+        PART(flags, uint8_t, rows);
+    if (!EF_IS_SMALL)
+        PART(planes, uint8_t, EF_GROUP_ROWS * (width < 4 ? 4 : width < 64 ? width : 64));
     if (task->weights)
         PART(times16, uint16_t, (size_t)task->n * sizeof(uint16_t));
     else if (task->bootstrap)
@@ -80,7 +82,7 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
 static const char *rows_wrong(const ef_task *task)
 {
     int64_t n = task->n, pool = task->pool;
-    EF_NEED(1 <= n && n <= EF_MASK, "rows must be from 1 to 1073741823");
+    EF_NEED(1 <= n && n <= EF_MOST_ROWS, "rows must be from 1 to 1073741823");
     EF_NEED(1 <= pool && (task->patch ? pool <= n : pool == n),
             "pool must be the number of rows in the patch, or of all rows");
     EF_NEED(1 <= task->sample_size && task->sample_size <= pool,
@@ -92,7 +94,7 @@ static const char *rows_wrong(const ef_task *task)
                 "weights must be running sums, in ascending order");
     EF_NEED(!task->weights || (task->weights[pool] && task->weights[pool] <= EF_MASK),
             "weights must have a sum from 1 to 1073741823");
-    for (int64_t i = 0; task->criterion != EF_MSE && i < n; i++)
+    for (int64_t i = 0; !EF_IS_MSE(task) && i < n; i++)
         EF_NEED(ef_label(task, (uint32_t)i) < (uint32_t)task->width,
                 "y has a label that is not one of the classes");
     return NULL;
@@ -100,7 +102,7 @@ static const char *rows_wrong(const ef_task *task)
 
 const char *ef_task_wrong(const ef_task *task, int32_t m)
 {
-    int moments = task->splitter == EF_PAPER ? 5 : 3;
+    int moments = EF_IS_PAPER(task) ? 5 : 3;
     EF_NEED(1 <= m && m <= EF_FEATURE, "features must be from 1 to 16383");
     EF_NEED(1 <= task->n_usable && task->n_usable <= m,
             "usable must have from 1 to all of the features");
@@ -108,7 +110,10 @@ const char *ef_task_wrong(const ef_task *task, int32_t m)
         EF_NEED(task->usable[i] < m, "usable has a feature that is not one of the columns");
     EF_NEED(task->criterion <= EF_MSE && task->splitter <= EF_EXACT,
             "criterion or splitter is unknown; see ef_criterion and ef_splitter");
-    EF_NEED(task->criterion == EF_MSE ? task->width == moments && task->y16
+    EF_NEED((task->criterion == EF_GINI || EF_IS_ENTROPY(task) || EF_IS_MSE(task)) &&
+                (task->splitter != EF_PAPER || EF_IS_PAPER(task)),
+            "the kernel was compiled without this criterion or splitter");
+    EF_NEED(EF_IS_MSE(task) ? task->width == moments && task->y16
                                       : 1 <= task->width && task->width <= EF_CLASSES &&
                                             (task->y8 || task->y16),
             "width must be from 1 to 4096 classes; a regression has 3 moments (paper: 5) and y16");
@@ -143,23 +148,32 @@ void ef_tree_begin(ef_tree *tree, const ef_task *task, uint32_t index, void *wor
     tree->most_cells = most_cells(task);
     lay_out(tree, task, workspace);
     ef_rng_begin(&tree->rng, task->seed, index + 1);
-    if (task->criterion == EF_ENTROPY) {
+    if (EF_IS_ENTROPY(task)) {
         tree->logs[0] = 0.0;
         for (int i = 1; i < EF_LOGS; i++)
-            tree->logs[i] = log((double)i);
+            tree->logs[i] = ef_ln((ef_real)i);
     }
 }
 
 /* ---- Drawing rows ---- */
 
-static void shuffle(ef_rng *rng, uint32_t *values, size_t n, size_t count)
+static void shuffle(ef_rng *rng, ef_row *values, size_t n, size_t count)
 {
     for (size_t i = 0; i < count && i + 1 < n; i++) {
         size_t j = i + ef_rng_below(rng, (uint32_t)(n - i));
-        uint32_t value = values[i];
+        ef_row value = values[i];
         values[i] = values[j];
         values[j] = value;
     }
+}
+
+static void fill(ef_rng *rng, ef_row *values, size_t count, uint32_t n)
+{
+    if (sizeof *values == sizeof(uint32_t))
+        ef_rng_fill(rng, (uint32_t *)(void *)values, count, n);
+    else
+        for (size_t i = 0; i < count; i++)
+            values[i] = (ef_row)ef_rng_below(rng, n);
 }
 
 static void draw_weighted(ef_tree *tree)
@@ -181,7 +195,7 @@ static void draw_weighted(ef_tree *tree)
             else
                 high = middle;
         }
-        tree->rows[i] = low;
+        tree->rows[i] = (ef_row)low;
     }
     if (!task->bootstrap)
         shuffle(&tree->rng, tree->rows, (size_t)size, (size_t)size);
@@ -191,21 +205,21 @@ static void draw_weighted(ef_tree *tree)
 static int64_t draw_rows(ef_tree *tree)
 {
     const ef_task *task = tree->task;
-    uint32_t *rows = tree->rows;
+    ef_row *rows = tree->rows;
     size_t size = (size_t)task->sample_size, pool = (size_t)task->pool;
     if (task->weights) {
         draw_weighted(tree);
     } else if (task->bootstrap) {
-        ef_rng_fill(&tree->rng, rows, size, (uint32_t)pool);
+        fill(&tree->rng, rows, size, (uint32_t)pool);
     } else {
         for (size_t i = 0; i < pool; i++)
-            rows[i] = (uint32_t)i;
+            rows[i] = (ef_row)i;
         shuffle(&tree->rng, rows, pool, size);
     }
     if (task->patch)
         for (size_t i = 0; i < size; i++) {
             uint32_t row = task->patch[rows[i]];
-            rows[i] = row < task->n ? row : 0; /* data may have changed */
+            rows[i] = (ef_row)(row < task->n ? row : 0); /* data may have changed */
         }
     tree->rows_read += task->sample_size;
     /* A row that was drawn more than once is stored once, with its count. */
@@ -214,7 +228,7 @@ static int64_t draw_rows(ef_tree *tree)
         uint16_t *times = tree->times16;
         memset(times, 0, (size_t)task->n * sizeof *times);
         for (size_t i = 0; i < size; i++) {
-            uint32_t row = rows[i];
+            ef_row row = rows[i];
             rows[front] = row;
             front += times[row] == 0;
             times[row] = (uint16_t)(times[row] + (times[row] < 65535));
@@ -223,7 +237,7 @@ static int64_t draw_rows(ef_tree *tree)
         uint8_t *times = tree->times8;
         memset(times, 0, (size_t)task->n);
         for (size_t i = 0; i < size; i++) {
-            uint32_t row = rows[i];
+            ef_row row = rows[i];
             rows[front] = row;
             front += times[row] == 0;
             times[row] = (uint8_t)(times[row] + (times[row] < 255));
@@ -236,15 +250,41 @@ static int64_t draw_rows(ef_tree *tree)
 
 /* ---- Splitting ---- */
 
+#ifdef EF_BOARD
+/* Nodes.partition as it is written there: swap the first row on the wrong side with the last one, and
+ * so on inwards. Returns where the right side begins. */
+static int64_t partition(ef_tree *tree, const ef_node *node)
+{
+    const ef_column *c = tree->task->columns + (node->feature & EF_FEATURE);
+    const unsigned char *values = c->values;
+    ptrdiff_t step = c->step;
+    ef_row *low = tree->rows + node->start, *high = tree->rows + node->end - 1;
+    uint8_t missing = (node->feature & EF_MISSING_LEFT) != 0, goes_left[256];
+    for (int v = 0; v < 256; v++)
+        goes_left[v] = node->feature & EF_EQUAL ? v == node->code : v <= node->code;
+    goes_left[0] = missing;
+    for (;;) {
+        while (low <= high && goes_left[values[*low * step]])
+            low++;
+        while (low <= high && !goes_left[values[*high * step]])
+            high--;
+        if (low > high)
+            return low - tree->rows;
+        ef_row row = *low;
+        *low++ = *high;
+        *high-- = row;
+    }
+}
+#else
 /* Find whether each of these rows goes left; returns how many do. */
 static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, int64_t end)
 {
     const ef_column *c = tree->task->columns + (node->feature & EF_FEATURE);
-    const uint32_t *rows = tree->rows;
+    const ef_row *rows = tree->rows;
     uint8_t *flags = tree->flags;
     uint8_t missing = (node->feature & EF_MISSING_LEFT) != 0;
     int64_t count = 0;
-    if (c->type != EF_CODES) { /* codes are at most `code` where numbers are at most its bound */
+    if (!EF_IS_CODES(c)) { /* codes are at most `code` where numbers are at most its bound */
         for (int64_t i = start; i < end; i++) {
             float x = ef_value(c, rows[i]);
             flags[i] = x == x ? x <= node->threshold : missing;
@@ -277,7 +317,7 @@ static int64_t partition(ef_tree *tree, const ef_node *node)
     int64_t start = node->start, end = node->end;
     int64_t middle = start + choose_sides(tree, node, start, end);
     const uint8_t *flags = tree->flags;
-    uint32_t *rows = tree->rows;
+    ef_row *rows = tree->rows;
     uint32_t wrong_low[BLOCK], wrong_high[BLOCK];
     int64_t low = start, high = end;
     int n_low = 0, n_high = 0, from_low = 0, from_high = 0;
@@ -306,7 +346,8 @@ static int64_t partition(ef_tree *tree, const ef_node *node)
         if (n == 0)
             return middle; /* each side has the same number of wrong rows */
         for (int i = 0; i < n; i++) {
-            uint32_t a = wrong_low[from_low + i], b = wrong_high[from_high + i], row = rows[a];
+            uint32_t a = wrong_low[from_low + i], b = wrong_high[from_high + i];
+            ef_row row = rows[a];
             rows[a] = rows[b];
             rows[b] = row;
         }
@@ -316,6 +357,8 @@ static int64_t partition(ef_tree *tree, const ef_node *node)
         from_high += n;
     }
 }
+
+#endif
 
 /* ---- Growing ---- */
 
@@ -387,7 +430,7 @@ static void race_next(ef_tree *tree)
         memcpy(tree->features, task->usable, (size_t)task->n_usable * sizeof *tree->features);
         found = ef_race(tree, start, end, &split);
     }
-    if (found && split.gain * (double)n / (double)tree->size >= task->min_impurity_decrease) {
+    if (found && split.gain * (ef_real)n / (ef_real)tree->size >= task->min_impurity_decrease) {
         const ef_column *c = task->columns + split.feature;
         node->feature = (uint16_t)(split.feature | (split.equal ? EF_EQUAL : 0) |
                                    (split.missing_left ? EF_MISSING_LEFT : 0));
@@ -425,10 +468,10 @@ static int64_t next_to_split(ef_tree *tree)
     if (node == tree->raced || tree->leaves == tree->task->max_leaf_nodes)
         return -1;
     if (tree->task->max_leaf_nodes < (int64_t)tree->task->mask) {
-        double most = -1.0;
+        ef_real most = -1.0;
         for (int64_t i = tree->waiting; i < tree->raced; i++) {
             const ef_node *one = tree->nodes + i;
-            double worth = (double)one->gain * (double)(one->end - one->start);
+            ef_real worth = (ef_real)one->gain * (ef_real)(one->end - one->start);
             if (waits(one) && worth > most) {
                 node = i;
                 most = worth;
@@ -516,7 +559,7 @@ static void write_votes(ef_tree *tree, const ef_node *node, uint16_t *votes)
 {
     const ef_task *task = tree->task;
     uint64_t scale = task->scale, n = 0, total = 0, before = 0;
-    if (task->criterion == EF_MSE) {
+    if (EF_IS_MSE(task)) {
         for (int64_t i = node->start; i < node->end; i++) {
             uint64_t times = ef_times(tree, tree->rows[i]);
             n += times;
@@ -540,10 +583,19 @@ static void write_votes(ef_tree *tree, const ef_node *node, uint16_t *votes)
     }
 }
 
-void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *feature,
-                   float *threshold, uint32_t *right, uint16_t *votes, double *importance)
+static void write_right(uint16_t *right16, uint32_t *right32, uint32_t at, uint32_t value)
 {
-    size_t width = tree->task->criterion == EF_MSE ? 1 : (size_t)tree->task->width;
+    if (right16)
+        right16[at] = (uint16_t)value;
+    else
+        right32[at] = value;
+}
+
+void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *feature,
+                   float *threshold, uint16_t *right16, uint32_t *right32, uint16_t *votes,
+                   ef_real *importance)
+{
+    size_t width = EF_IS_MSE(tree->task) ? 1 : (size_t)tree->task->width;
     /* In a node that was written, `start` is its place: its rows are not needed any more. Nodes
      * whose right child is still to be written are a stack, linked through `end`. */
     uint32_t at = 0, leaf = 0, node = 0, above = UINT32_MAX;
@@ -552,8 +604,8 @@ void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *
         feature[at] = one->feature;
         threshold[at] = one->threshold;
         if (one->left) {
-            double part = (double)(one->end - one->start) / (double)tree->size;
-            importance[one->feature & EF_FEATURE] += (double)one->gain * part;
+            ef_real part = (ef_real)(one->end - one->start) / (ef_real)tree->size;
+            importance[one->feature & EF_FEATURE] += (ef_real)one->gain * part;
             one->start = at++;
             one->end = above;
             above = node;
@@ -561,12 +613,12 @@ void ef_tree_write(ef_tree *tree, uint32_t here, uint32_t votes_here, uint16_t *
             continue;
         }
         write_votes(tree, one, votes + leaf * width);
-        right[at++] = votes_here + leaf++;
+        write_right(right16, right32, at++, votes_here + leaf++);
         if (above == UINT32_MAX)
             return;
         one = tree->nodes + above;
         above = one->end;
-        right[one->start] = here + at;
+        write_right(right16, right32, one->start, here + at);
         node = one->right;
     }
 }

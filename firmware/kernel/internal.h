@@ -7,8 +7,45 @@
 #include <math.h>
 #include <string.h>
 
-#define EF_PIECE 128      /* rows that are gathered at once */
-#define EF_WORK 1000000   /* values read between two polls */
+/* Parts that a build may leave out. What stands behind such a condition is then never compiled;
+ * ef_task_wrong refuses a task that asks for it.
+ *   EF_WITHOUT_PAPER    Algorithm 1 of the paper: leave out race_paper.c
+ *   EF_WITHOUT_ENTROPY
+ *   EF_WITHOUT_MSE      regressions
+ *   EF_BOARD            all columns are codes, each in a place of its own (leave out encode.c,
+ *                       predict.c and online*.c); small code, a small stack, one sentence for all */
+#ifdef EF_WITHOUT_PAPER
+#define EF_IS_PAPER(task) ((void)(task), 0)
+#else
+#define EF_IS_PAPER(task) ((task)->splitter == EF_PAPER)
+#endif
+#ifdef EF_WITHOUT_ENTROPY
+#define EF_IS_ENTROPY(task) ((void)(task), 0)
+#else
+#define EF_IS_ENTROPY(task) ((task)->criterion == EF_ENTROPY)
+#endif
+#ifdef EF_WITHOUT_MSE
+#define EF_IS_MSE(task) ((void)(task), 0)
+#define EF_MOMENTS 1
+#else
+#define EF_IS_MSE(task) ((task)->criterion == EF_MSE)
+#define EF_MOMENTS 5 /* the most sums of a target in a bin */
+#endif
+#define EF_IS_GINI(task) (!EF_IS_ENTROPY(task) && !EF_IS_MSE(task))
+#ifdef EF_BOARD
+#define EF_IS_CODES(column) ((void)(column), 1)
+#define EF_IS_ROW_MAJOR(task) ((void)(task), 0)
+#define EF_IS_SMALL 1
+#define EF_PIECE EF_GROUP_ROWS
+#define EF_BECAUSE(sentence) "the kernel refuses these arguments"
+#else
+#define EF_IS_CODES(column) ((column)->type == EF_CODES)
+#define EF_IS_ROW_MAJOR(task) ((task)->row_major)
+#define EF_IS_SMALL 0
+#define EF_PIECE 128 /* rows that are gathered at once */
+#define EF_BECAUSE(sentence) sentence
+#endif
+#define EF_WORK 1000000 /* values read between two polls */
 
 #define EF_LINE 64 /* bytes of a cache line */
 #ifdef __GNUC__
@@ -30,8 +67,19 @@
 #define EF_NEED(holds, sentence)                                                                   \
     do {                                                                                           \
         if (!(holds))                                                                              \
-            return sentence;                                                                       \
+            return EF_BECAUSE(sentence);                                                           \
     } while (0)
+
+/* The square root and the logarithm of an ef_real. */
+static inline ef_real ef_root(ef_real x)
+{
+    return sizeof x == sizeof(float) ? (ef_real)sqrtf((float)x) : (ef_real)sqrt((double)x);
+}
+
+static inline ef_real ef_ln(ef_real x)
+{
+    return sizeof x == sizeof(float) ? (ef_real)logf((float)x) : (ef_real)log((double)x);
+}
 
 /* A product of sizes, SIZE_MAX if it is larger than that. */
 static inline size_t ef_product(size_t a, size_t b)
@@ -43,7 +91,7 @@ static inline size_t ef_product(size_t a, size_t b)
 struct ef_contender {
     const ef_column *column;
     size_t h; /* where its cells begin */
-    double score, gain, variance;
+    ef_real score, gain, variance;
     uint16_t feature;
     uint8_t bins, equal, found, bin, missing_left;
     uint8_t head[EF_GROUP_ROWS]; /* codes of the node's first rows */
@@ -56,7 +104,7 @@ struct ef_contender {
 
 /* The winner of a race. */
 typedef struct {
-    double gain;
+    ef_real gain;
     uint16_t feature;
     uint8_t code, equal, missing_left;
 } ef_split;
@@ -134,9 +182,9 @@ static inline uint8_t ef_code(const ef_column *c, float x)
     return x == x ? (uint8_t)c->last : 0;
 }
 
-static inline double ef_bound(const ef_column *c, int code)
+static inline ef_real ef_bound(const ef_column *c, int code)
 {
-    return c->bounds ? (double)c->bounds[code] : (double)code;
+    return c->bounds ? (ef_real)c->bounds[code] : (ef_real)code;
 }
 
 static inline uint32_t ef_label(const ef_task *task, uint32_t row)
@@ -152,7 +200,7 @@ static inline uint32_t ef_times(const ef_tree *tree, uint32_t row)
 EF_HIDE
 
 /* The codes of some rows. */
-void ef_gather(ef_tree *tree, const ef_column *column, const uint32_t *rows, int n,
+void ef_gather(ef_tree *tree, const ef_column *column, const ef_row *rows, int n,
                uint8_t *codes);
 
 /* Ask the caller whether to continue, if enough was done since the last time. */
@@ -162,14 +210,14 @@ ef_word ef_ask(ef_tree *tree, int64_t work, int every_round);
 int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split);
 
 /* The gain of a split of rows start .. end at `middle`, computed from all of them. */
-double ef_gain(ef_tree *tree, int64_t start, int64_t middle, int64_t end);
+ef_real ef_gain(ef_tree *tree, int64_t start, int64_t middle, int64_t end);
 
 /* For races whose rows come one by one. Sum up a histogram: returns how many rows the node has, and
  * sets their impurity. */
-int64_t ef_sum_up(ef_tree *tree, const ef_contender *c, double *its_impurity);
+int64_t ef_sum_up(ef_tree *tree, const ef_contender *c, ef_real *its_impurity);
 
 /* Find its best arm and estimate the gain; returns whether there is one. */
-int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, double rest);
+int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, ef_real rest);
 
 /* Sum up the left side of its best arm, after the sums of the node. Sets how many rows are in both;
  * returns whether missing values go left, -1 if none was seen. */

@@ -335,7 +335,7 @@ void ef_grove_begin(ef_grove *g, const ef_plan *plan, const uint16_t *kinds, voi
     g->tree.width = (int32_t)ef_cells_of(plan);
     if (plan->criterion == EF_ENTROPY)
         for (int i = 0; i < EF_LOGS; i++)
-            g->tree.logs[i] = i ? log((double)i) : 0.0;
+            g->tree.logs[i] = i ? ef_ln((ef_real)i) : 0.0;
     ef_rng_begin(&g->rng, plan->seed, plan->stream);
     draw_times(g);
     for (int32_t i = 0; i < plan->races; i++)
@@ -404,7 +404,7 @@ static const char *tree_wrong(const ef_plan *p, int32_t n, const uint16_t *featu
 
 const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *feature,
                            const float *threshold, const uint16_t *left, const uint16_t *right,
-                           const uint32_t *votes, const double *gains)
+                           const uint32_t *votes, const ef_real *gains)
 {
     ef_sapling *tree = g->trees + g->order[t];
     const char *wrong = tree_wrong(&g->plan, n, feature, left, right, votes);
@@ -452,7 +452,7 @@ void ef_grove_renew(ef_grove *g, int32_t t)
 int32_t ef_grove_size(const ef_grove *g, int32_t t) { return g->trees[g->order[t]].n_nodes; }
 
 void ef_grove_tree(const ef_grove *g, int32_t t, uint16_t *feature, float *threshold,
-                   uint16_t *left, uint16_t *right, uint32_t *votes, double *gains)
+                   uint16_t *left, uint16_t *right, uint32_t *votes, ef_real *gains)
 {
     const ef_sapling *tree = g->trees + g->order[t];
     size_t n = (size_t)tree->n_nodes;

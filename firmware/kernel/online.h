@@ -34,7 +34,7 @@ struct ef_sapling {
     ef_fork *nodes;
     uint16_t *slot, *wait, *head, *tail, *next, *leaf, *features;
     uint32_t *missed, *votes;
-    double *importance;
+    ef_real *importance;
     int32_t better, worse; /* rows since the last contest that the challenger got less, more wrong */
     int32_t n_nodes;
     uint32_t shift;

@@ -243,7 +243,7 @@ static void split(ef_grove *g, ef_sapling *tree, int node, const ef_contender *l
                                    (size_t)g->lead) * ef_padded_cuts(p);
     float threshold = lead->equal ? (float)lead->bin : lead->bin < lead->bins ? cuts[lead->bin - 1]
                                                                               : EF_HUGE;
-    tree->importance[lead->feature] += lead->gain * (double)size;
+    tree->importance[lead->feature] += lead->gain * (ef_real)size;
     ef_release(g, tree, node);
     int depth = tree->nodes[node].depth + 1;
     int a = ef_add_leaf(tree, depth), b = ef_add_leaf(tree, depth);
@@ -274,8 +274,8 @@ int ef_live_look(ef_grove *g, ef_sapling *tree, int node, int n_stack)
     ef_contender *c = g->contender, lead;
     size_t first = (size_t)slot * (size_t)p->max_features;
     size_t of_one = (size_t)p->stride * ef_cells_of(p);
-    double *gains = g->gains, *variances = g->gains + p->max_features;
-    double impurity = 0.0, rest = 0.0;
+    ef_real *gains = g->gains, *variances = g->gains + p->max_features;
+    ef_real impurity = 0.0, rest = 0.0;
     int64_t size = 0;
     int found = -1, full = is_full(g, tree); /* other leaves may have split meanwhile */
     g->tree.cells = g->cells;
@@ -288,7 +288,7 @@ int ef_live_look(ef_grove *g, ef_sapling *tree, int node, int n_stack)
             size = ef_sum_up(&g->tree, c, &impurity);
             if (impurity <= 0)
                 break;
-            rest = (double)race->squares / (double)(size * size);
+            rest = (ef_real)race->squares / (ef_real)(size * size);
         }
         gains[i] = -EF_HUGE;
         if (!ef_best(&g->tree, c, size, p->least, rest))
@@ -300,13 +300,13 @@ int ef_live_look(ef_grove *g, ef_sapling *tree, int node, int n_stack)
             memcpy(&lead, c, EF_CONTENDER_HEAD);
         }
     }
-    int decided = found >= 0 && !(lead.gain <= SURE * sqrt(lead.variance));
+    int decided = found >= 0 && !(lead.gain <= SURE * ef_root(lead.variance));
     if (decided && size < PATIENCE) {
-        double slack = TOLERANCE * lead.gain, least = EF_TOLERANCE_IMPURITY * impurity;
+        ef_real slack = TOLERANCE * lead.gain, least = EF_TOLERANCE_IMPURITY * impurity;
         slack = least > slack ? least : slack;
         for (int32_t i = 0; decided && i < race->n; i++)
             if (i != found && gains[i] > -EF_HUGE)
-                decided = !(gains[i] - lead.gain + Z * sqrt(variances[i] + lead.variance) > slack);
+                decided = !(gains[i] - lead.gain + Z * ef_root(variances[i] + lead.variance) > slack);
     }
     if (decided) {
         g->lead = found;

@@ -6,51 +6,51 @@
 #include "race.h"
 
 /* The gain of a feature's best arm, and the variance of that estimate. */
-static void measure(ef_tree *tree, ef_contender *c, double rest)
+static void measure(ef_tree *tree, ef_contender *c, ef_real rest)
 {
     const int64_t *total = EF_TOTAL(tree);
     int64_t *left = EF_VECTOR(tree, 1), *right = EF_VECTOR(tree, 2);
-    double *on_left = tree->influences, *on_right = tree->influences + tree->width;
-    double size = (double)ef_rows_in(tree, total), bias;
+    ef_real *on_left = tree->influences, *on_right = tree->influences + tree->width;
+    ef_real size = (ef_real)ef_rows_in(tree, total), bias;
     ef_left_of(tree, c, c->bin, c->missing_left, left);
-    double gain = ef_describe(tree, left, total, &bias, on_left, on_right);
+    ef_real gain = ef_describe(tree, left, total, &bias, on_left, on_right);
     for (int32_t k = 0; k < tree->width; k++)
         right[k] = total[k] - left[k];
-    double sum = ef_scatter(tree, left, total, on_left, NULL);
+    ef_real sum = ef_scatter(tree, left, total, on_left, NULL);
     sum += ef_scatter(tree, right, total, on_right, NULL);
     c->gain = gain - bias * rest;
     c->variance = ef_larger(0.0, sum / size - gain * gain) * rest;
 }
 
 /* Whether another arm of the leading feature may still beat its best by more than slack. */
-static int better_threshold(ef_tree *tree, const ef_contender *c, double rest, double slack)
+static int better_threshold(ef_tree *tree, const ef_contender *c, ef_real rest, ef_real slack)
 {
     const ef_task *task = tree->task;
     int32_t width = tree->width;
     const int64_t *total = EF_TOTAL(tree);
     int64_t *left = EF_VECTOR(tree, 1), *with = EF_VECTOR(tree, 2), *missing = EF_VECTOR(tree, 3);
     int64_t *best = EF_VECTOR(tree, 4), *both = EF_VECTOR(tree, 5), *cells = EF_VECTOR(tree, 6);
-    double *on_left = tree->influences, *on_right = on_left + width;
-    double *lead_left = on_right + width, *lead_right = lead_left + width;
+    ef_real *on_left = tree->influences, *on_right = on_left + width;
+    ef_real *lead_left = on_right + width, *lead_right = lead_left + width;
     int64_t n = ef_rows_in(tree, total);
-    double size = (double)n, bias;
-    double far = 2.0 * task->z * sqrt(c->variance);
+    ef_real size = (ef_real)n, bias;
+    ef_real far = 2 * task->z * ef_root(c->variance);
     ef_left_of(tree, c, c->bin, c->missing_left, best);
-    double gain = ef_describe(tree, best, total, &bias, lead_left, lead_right);
+    ef_real gain = ef_describe(tree, best, total, &bias, lead_left, lead_right);
     ef_arms a;
     ef_arms_begin(tree, &a, c, left, with, missing);
     while (ef_arms_next(tree, &a)) {
         int64_t n_left = ef_rows_in(tree, a.cells);
         if (n_left == 0 || n_left == n || (a.t == c->bin && a.missing_left == c->missing_left))
             continue;
-        double gap = ef_score(tree, a.cells, total, n_left, n - n_left) - c->score;
+        ef_real gap = ef_score(tree, a.cells, total, n_left, n - n_left) - c->score;
         if (gap * ef_per_score(task, n) + far <= slack)
             continue;
-        double other = ef_describe(tree, a.cells, total, &bias, on_left, on_right);
+        ef_real other = ef_describe(tree, a.cells, total, &bias, on_left, on_right);
         /* The four groups of rows, by the sides that the two arms send them to. */
         int t = c->equal && a.t != c->bin ? 0 : a.t;
         ef_left_of(tree, c, t < c->bin ? t : c->bin, a.missing_left && c->missing_left, both);
-        double sum = ef_scatter(tree, both, total, on_left, lead_left);
+        ef_real sum = ef_scatter(tree, both, total, on_left, lead_left);
         for (int32_t k = 0; k < width; k++)
             cells[k] = a.cells[k] - both[k];
         sum += ef_scatter(tree, cells, total, on_left, lead_right);
@@ -61,27 +61,27 @@ static int better_threshold(ef_tree *tree, const ef_contender *c, double rest, d
             cells[k] = total[k] - a.cells[k] - cells[k];
         sum += ef_scatter(tree, cells, total, on_right, lead_right);
         gap = other - gain;
-        double variance = ef_larger(0.0, sum / size - gap * gap) * rest;
-        if (gap + task->z * sqrt(variance) > slack)
+        ef_real variance = ef_larger(0.0, sum / size - gap * gap) * rest;
+        if (gap + task->z * ef_root(variance) > slack)
             return 1;
     }
     return 0;
 }
 
-int ef_decide(ef_tree *tree, const ef_contender *lead, double rest, int some_missing,
+int ef_decide(ef_tree *tree, const ef_contender *lead, ef_real rest, int some_missing,
               ef_split *split)
 {
     const ef_task *task = tree->task;
     const int64_t *total = EF_TOTAL(tree), *left = EF_VECTOR(tree, 1);
-    double bias;
-    double gain = ef_describe(tree, left, total, &bias, tree->influences,
+    ef_real bias;
+    ef_real gain = ef_describe(tree, left, total, &bias, tree->influences,
                               tree->influences + tree->width);
     gain = ef_larger(0.0, gain - bias * rest);
     split->missing_left = lead->missing_left;
     if (!some_missing) /* no value was missing: one that is joins the larger side */
         split->missing_left = task->raw || 2 * ef_rows_in(tree, left) > ef_rows_in(tree, total);
-    if (tree->width == 5 && task->criterion == EF_MSE)
-        gain *= 1024.0; /* back to squared levels */
+    if (tree->width == 5 && EF_IS_MSE(task))
+        gain *= 1024; /* back to squared levels */
     split->feature = lead->feature;
     split->code = lead->cuts[lead->bin];
     split->equal = lead->equal;
@@ -89,7 +89,7 @@ int ef_decide(ef_tree *tree, const ef_contender *lead, double rest, int some_mis
     return 1;
 }
 
-int ef_decide_by_cells(ef_tree *tree, const ef_contender *lead, double rest, ef_split *split)
+int ef_decide_by_cells(ef_tree *tree, const ef_contender *lead, ef_real rest, ef_split *split)
 {
     int64_t *missing = EF_VECTOR(tree, 2);
     ef_clear(tree, missing);
@@ -104,7 +104,7 @@ static void number_classes(ef_tree *tree, int64_t start, int64_t end)
     const ef_task *task = tree->task;
     tree->width = task->width;
     tree->map = NULL;
-    if (task->criterion == EF_MSE || task->width < 3 || end - start > EF_EXACT_BELOW)
+    if (EF_IS_MSE(task) || task->width < 3 || end - start > EF_EXACT_BELOW)
         return;
     uint16_t *map = tree->numbers;
     memset(map, 255, (size_t)task->width * sizeof *map);
@@ -123,7 +123,7 @@ typedef struct {
     int64_t start, n;      /* the node's rows */
     int64_t most, batch;   /* rows that may be counted, in all and in the next round */
     int64_t seen, squares; /* rows counted so far, and the sum of their squared times */
-    double rest; /* variance of the mean of the rows counted / variance of one; 0 if all are */
+    ef_real rest; /* variance of the mean of the rows counted / variance of one; 0 if all are */
     int n_racing;
 } ef_rounds;
 
@@ -163,8 +163,8 @@ static int64_t count_round(ef_tree *tree, ef_rounds *r)
     int64_t size = ef_rows_in(tree, total);
     r->rest = 0.0;
     if (r->seen < r->n)
-        r->rest = (double)(r->n - r->seen) / (double)(r->n - 1) * (double)r->squares /
-                  (double)(size * size);
+        r->rest = (ef_real)(r->n - r->seen) / (ef_real)(r->n - 1) * (ef_real)r->squares /
+                  (ef_real)(size * size);
     if (granted > 0) {
         int64_t least = (tree->task->min_samples_leaf * r->seen + r->n - 1) / r->n;
         for (int j = 0; j < r->n_racing; j++)
@@ -202,15 +202,15 @@ static int eliminate(ef_tree *tree, ef_rounds *r, ef_contender **leader)
             lead = c;
     }
     *leader = lead;
-    double impurity = ef_impurity(tree, EF_TOTAL(tree));
-    double slack = ef_larger(task->tolerance * lead->gain, EF_TOLERANCE_IMPURITY * impurity);
-    if (!(impurity > 0.0)) /* the rows so far are of one class, but the node is known to be mixed */
+    ef_real impurity = ef_impurity(tree, EF_TOTAL(tree));
+    ef_real slack = ef_larger(task->tolerance * lead->gain, (ef_real)EF_TOLERANCE_IMPURITY * impurity);
+    if (!(impurity > 0)) /* the rows so far are of one class, but the node is known to be mixed */
         return 0;
     int kept = 0;
     for (int j = 0; j < r->n_racing; j++) {
         const ef_contender *c = tree->contenders + tree->racing[j];
         if (c == lead ||
-            c->gain - lead->gain + task->z * sqrt(c->variance + lead->variance) > slack)
+            c->gain - lead->gain + task->z * ef_root(c->variance + lead->variance) > slack)
             tree->racing[kept++] = tree->racing[j];
     }
     r->n_racing = kept;
@@ -223,13 +223,13 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
     ef_rounds r = {start, end - start, 0, 0, 0, 0, 0.0, 0};
     number_classes(tree, start, end);
     tree->whole = 0;
-    if (r.n <= EF_GROUP_ROWS && task->splitter != EF_PAPER &&
+    if (r.n <= EF_GROUP_ROWS && !EF_IS_PAPER(task) &&
         (tree->left < 0 || tree->wanted * task->max_features <= tree->left))
         return ef_race_small(tree, start, r.n, split);
     r.n_racing = ef_contenders(tree, start, r.n);
     if (r.n_racing == 0)
         return 0;
-    if (task->splitter == EF_PAPER)
+    if (EF_IS_PAPER(task))
         return ef_race_paper(tree, r.n_racing, start, r.n, split);
     if (!plan_rounds(tree, &r))
         return 0;
@@ -253,14 +253,14 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
 
 /* ---- For races whose rows come one by one: online_race.c ---- */
 
-int64_t ef_sum_up(ef_tree *tree, const ef_contender *c, double *its_impurity)
+int64_t ef_sum_up(ef_tree *tree, const ef_contender *c, ef_real *its_impurity)
 {
     ef_total_of(tree, c);
     *its_impurity = ef_impurity(tree, EF_TOTAL(tree));
     return ef_rows_in(tree, EF_TOTAL(tree));
 }
 
-int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, double rest)
+int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, ef_real rest)
 {
     ef_best_arm(tree, c, EF_TOTAL(tree), n, least);
     if (c->found)

@@ -13,17 +13,17 @@
 
 #include "internal.h"
 
-#define EF_LOG2E 1.4426950408889634
+#define EF_LOG2E ((ef_real)1.4426950408889634)
 
 /* Vectors of `width` sums in the workspace. The first has the sums of the whole node. */
 #define EF_TOTAL(tree) ((tree)->sums)
 #define EF_VECTOR(tree, i) ((tree)->sums + (size_t)(i) * (size_t)(tree)->width)
 
-static inline double ef_larger(double a, double b) { return b > a ? b : a; }
+static inline ef_real ef_larger(ef_real a, ef_real b) { return b > a ? b : a; }
 
-static inline double ef_log(const ef_tree *tree, int64_t count)
+static inline ef_real ef_log(const ef_tree *tree, int64_t count)
 {
-    return count < EF_LOGS ? tree->logs[count] : log((double)count);
+    return count < EF_LOGS ? tree->logs[count] : ef_ln((ef_real)count);
 }
 
 static inline void ef_clear(const ef_tree *tree, int64_t *to)
@@ -34,7 +34,7 @@ static inline void ef_clear(const ef_tree *tree, int64_t *to)
 /* How many rows these sums are of. */
 static inline int64_t ef_rows_in(const ef_tree *tree, const int64_t *cells)
 {
-    if (tree->task->criterion == EF_MSE)
+    if (EF_IS_MSE(tree->task))
         return cells[0];
     int64_t n = 0;
     for (int32_t k = 0; k < tree->width; k++)
@@ -53,7 +53,7 @@ static inline int ef_varies(const uint8_t *codes, int n)
 
 static inline void ef_zero_cells(ef_tree *tree, size_t from, size_t count)
 {
-    size_t bytes = tree->task->criterion == EF_MSE ? sizeof(int64_t) : sizeof(int32_t);
+    size_t bytes = EF_IS_MSE(tree->task) ? sizeof(int64_t) : sizeof(int32_t);
     memset((unsigned char *)tree->cells + from * bytes, 0, count * bytes);
 }
 
@@ -76,28 +76,28 @@ typedef struct {
 /* Labels of some rows, or the moments of their targets, and how often each row was drawn. */
 typedef struct {
     uint32_t labels[EF_PIECE], times[EF_PIECE];
-    int64_t moments[5 * EF_PIECE];
+    int64_t moments[EF_MOMENTS * EF_PIECE];
 } ef_piece;
 
 EF_HIDE
 
 /* ---- criteria.c ---- */
 
-double ef_impurity(const ef_tree *tree, const int64_t *total);
+ef_real ef_impurity(const ef_tree *tree, const int64_t *total);
 
 /* A number that is larger the more a split gains, and its unit: gain = unit x score + constant. */
-double ef_score(ef_tree *tree, const int64_t *left, const int64_t *total, int64_t n_left,
+ef_real ef_score(ef_tree *tree, const int64_t *left, const int64_t *total, int64_t n_left,
                 int64_t n_right);
-double ef_per_score(const ef_task *task, int64_t n);
+ef_real ef_per_score(const ef_task *task, int64_t n);
 
 /* Returns the gain of a split. Sets bias x rows, and how much a row influences the gain if it is on
  * the left or on the right: one number a class, or one number a side for a regression. */
-double ef_describe(ef_tree *tree, const int64_t *left, const int64_t *total, double *bias,
-                   double *on_left, double *on_right);
+ef_real ef_describe(ef_tree *tree, const int64_t *left, const int64_t *total, ef_real *bias,
+                   ef_real *on_left, ef_real *on_right);
 
 /* Sum over the rows in `cells` of the squared difference of two influences; `two` may be NULL. */
-double ef_scatter(const ef_tree *tree, const int64_t *cells, const int64_t *whole,
-                  const double *one, const double *two);
+ef_real ef_scatter(const ef_tree *tree, const int64_t *cells, const int64_t *whole,
+                  const ef_real *one, const ef_real *two);
 
 /* ---- arms.c ---- */
 
@@ -129,7 +129,7 @@ void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, in
 
 /* Draw the next feature and get the codes of the node's first rows. `drawn` counts the features that
  * were drawn. Returns 0 when none is left. */
-int ef_draw_next(ef_tree *tree, const uint32_t *rows, int head, int32_t *drawn, ef_contender *c);
+int ef_draw_next(ef_tree *tree, const ef_row *rows, int head, int32_t *drawn, ef_contender *c);
 
 /* Draw all features of a race and put them in order; returns how many there are. */
 int ef_contenders(ef_tree *tree, int64_t start, int64_t n);
@@ -137,11 +137,11 @@ int ef_contenders(ef_tree *tree, int64_t start, int64_t n);
 /* ---- count.c ---- */
 
 /* Look up some rows; returns the sum of their squared times. */
-int64_t ef_look_up(ef_tree *tree, const uint32_t *rows, int n, ef_piece *piece);
+int64_t ef_look_up(ef_tree *tree, const ef_row *rows, int n, ef_piece *piece);
 
 /* Count some rows into one histogram. With `first`, they are the node's first rows, whose codes are
  * known. */
-void ef_count(ef_tree *tree, const ef_contender *c, const uint32_t *rows, int n,
+void ef_count(ef_tree *tree, const ef_contender *c, const ef_row *rows, int n,
               const ef_piece *piece, int first);
 
 /* Budget.take: ask for rows of `per_row` insertions each; returns how many of them are granted. */
@@ -154,11 +154,11 @@ int64_t ef_insert(ef_tree *tree, int n_racing, int64_t start, int64_t *granted, 
 /* ---- race.c, small.c, race_paper.c ---- */
 
 /* Turn the winning arm into a split; EF_VECTOR 1 has the sums of its left side. */
-int ef_decide(ef_tree *tree, const ef_contender *lead, double rest, int some_missing,
+int ef_decide(ef_tree *tree, const ef_contender *lead, ef_real rest, int some_missing,
               ef_split *split);
 
 /* The same for an arm that has a histogram. */
-int ef_decide_by_cells(ef_tree *tree, const ef_contender *lead, double rest, ef_split *split);
+int ef_decide_by_cells(ef_tree *tree, const ef_contender *lead, ef_real rest, ef_split *split);
 
 /* Find the split of a small node, or by the paper's algorithm; return whether there is one. */
 int ef_race_small(ef_tree *tree, int64_t start, int64_t n, ef_split *split);

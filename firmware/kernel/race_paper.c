@@ -6,35 +6,35 @@
 #include "race.h"
 
 /* One side of an arm: add up each row's part in mu, and its square. */
-static void add_moments(const int64_t *left, const int64_t *total, int right, double *mean,
-                        double *square)
+static void add_moments(const int64_t *left, const int64_t *total, int right, ef_real *mean,
+                        ef_real *square)
 {
-    double cells[5];
+    ef_real cells[5];
     for (int k = 0; k < 5; k++)
-        cells[k] = (double)(right ? total[k] - left[k] : left[k]);
-    double m = cells[1] / cells[0];
+        cells[k] = (ef_real)(right ? total[k] - left[k] : left[k]);
+    ef_real m = cells[1] / cells[0];
     *mean += cells[2] - cells[1] * m;
     *square += cells[4] -
                m * (4.0 * cells[3] - m * (6.0 * cells[2] - m * (4.0 * cells[1] - m * cells[0])));
 }
 
 static void add_classes(const ef_tree *tree, const int64_t *left, const int64_t *total, int right,
-                        int64_t n_side, double *mean, double *square)
+                        int64_t n_side, ef_real *mean, ef_real *square)
 {
-    int gini = tree->task->criterion == EF_GINI;
+    int gini = EF_IS_GINI(tree->task);
     int64_t sum = 0;
     if (gini)
         for (int32_t k = 0; k < tree->width; k++) {
             int64_t i = right ? total[k] - left[k] : left[k];
             sum += i * i;
         }
-    double s = (double)sum / (double)(n_side * n_side);
-    double log_side = gini ? 0.0 : ef_log(tree, n_side);
+    ef_real s = (ef_real)sum / (ef_real)(n_side * n_side);
+    ef_real log_side = gini ? 0.0 : ef_log(tree, n_side);
     for (int32_t k = 0; k < tree->width; k++) {
         int64_t count = right ? total[k] - left[k] : left[k];
-        double i = (double)count, slope;
+        ef_real i = (ef_real)count, slope;
         if (gini)
-            slope = s - 2.0 * i / (double)n_side;
+            slope = s - 2.0 * i / (ef_real)n_side;
         else if (count)
             slope = (log_side - ef_log(tree, count)) * EF_LOG2E;
         else
@@ -45,37 +45,36 @@ static void add_classes(const ef_tree *tree, const int64_t *left, const int64_t 
 }
 
 /* The mu of an arm; sets the variance of one row's part in it. */
-static double estimate(const ef_tree *tree, const int64_t *left, const int64_t *total,
-                       int64_t n_left, int64_t n_right, double *variance)
+static ef_real estimate(const ef_tree *tree, const int64_t *left, const int64_t *total,
+                       int64_t n_left, int64_t n_right, ef_real *variance)
 {
-    uint8_t criterion = tree->task->criterion;
-    double n = (double)(n_left + n_right), mean = 0.0, square = 0.0;
+    ef_real n = (ef_real)(n_left + n_right), mean = 0.0, square = 0.0;
     for (int right = 0; right < 2; right++)
-        if (criterion == EF_MSE)
+        if (EF_IS_MSE(tree->task))
             add_moments(left, total, right, &mean, &square);
         else
             add_classes(tree, left, total, right, right ? n_right : n_left, &mean, &square);
     mean /= n;
     *variance = square / n - mean * mean;
-    return criterion == EF_GINI ? 1.0 + mean : mean;
+    return EF_IS_GINI(tree->task) ? 1.0 + mean : mean;
 }
 
 /* z with an upper tail of p. */
-static double normal_quantile(double p)
+static ef_real normal_quantile(ef_real p)
 {
-    double t = sqrt(-2.0 * log(p));
-    double over = 2.515517 + t * (0.802853 + t * 0.010328);
+    ef_real t = ef_root(-2.0 * ef_ln(p));
+    ef_real over = 2.515517 + t * (0.802853 + t * 0.010328);
     return t - over / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
 }
 
 /* What a round knows: rows counted, the fewest that a side may have, z x the error of a mean. */
 typedef struct {
     int64_t size, least;
-    double factor;
+    ef_real factor;
 } ef_round;
 
 /* Go on to the next arm that is not eliminated; returns its bit in `alive`, or -1 after the last. */
-static int next_alive(ef_tree *tree, ef_arms *a, const ef_round *r, double *mu, double *half)
+static int next_alive(ef_tree *tree, ef_arms *a, const ef_round *r, ef_real *mu, ef_real *half)
 {
     const uint8_t *alive = a->c->alive;
     while (ef_arms_next(tree, a)) {
@@ -85,9 +84,9 @@ static int next_alive(ef_tree *tree, ef_arms *a, const ef_round *r, double *mu, 
             continue;
         if (!(alive[bit >> 3] >> (bit & 7) & 1))
             continue;
-        double variance;
+        ef_real variance;
         *mu = estimate(tree, a->cells, EF_TOTAL(tree), n_left, r->size - n_left, &variance);
-        *half = r->factor * sqrt(ef_larger(0.0, variance));
+        *half = r->factor * ef_root(ef_larger(0.0, variance));
         return bit;
     }
     return -1;
@@ -100,10 +99,10 @@ static void begin_arms(ef_tree *tree, ef_arms *a, const ef_contender *c)
 
 /* The feature with the arm of lowest mu, which is noted there; NULL if no arm is left. Sets the
  * lowest upper end of all intervals. */
-static ef_contender *lowest_mu(ef_tree *tree, int n_racing, const ef_round *r, double *lowest)
+static ef_contender *lowest_mu(ef_tree *tree, int n_racing, const ef_round *r, ef_real *lowest)
 {
     ef_contender *best = NULL;
-    double mu, half;
+    ef_real mu, half;
     for (int j = 0; j < n_racing; j++) {
         ef_contender *c = tree->contenders + tree->racing[j];
         ef_arms a;
@@ -123,10 +122,10 @@ static ef_contender *lowest_mu(ef_tree *tree, int n_racing, const ef_round *r, d
 }
 
 /* Eliminate the arms of a feature whose interval lies above `lowest`; returns how many are left. */
-static int eliminate_arms(ef_tree *tree, ef_contender *c, const ef_round *r, double lowest)
+static int eliminate_arms(ef_tree *tree, ef_contender *c, const ef_round *r, ef_real lowest)
 {
     uint8_t alive[sizeof c->alive];
-    double mu, half;
+    ef_real mu, half;
     int count = 0, bit;
     ef_arms a;
     memset(alive, 0, sizeof alive);
@@ -144,10 +143,11 @@ int ef_race_paper(ef_tree *tree, int n_racing, int64_t start, int64_t n, ef_spli
 {
     const ef_task *task = tree->task;
     int64_t seen = 0, squares = 0;
-    double z, rest = 0.0, lowest = 0.0;
+    ef_real z, rest = 0.0, lowest = 0.0;
     ef_contender *winner = NULL;
     if (task->confidence < 0.0) /* delta = 1 / (n^2 m T) */
-        z = normal_quantile(0.5 / ((double)n * (double)n * n_racing * task->n_bins));
+        z = normal_quantile(0.5 / ((ef_real)n * (ef_real)n * (ef_real)n_racing *
+                                   (ef_real)task->n_bins));
     else
         z = normal_quantile(0.5 * (1.0 - task->confidence));
     for (int j = 0; j < n_racing; j++)
@@ -165,9 +165,9 @@ int ef_race_paper(ef_tree *tree, int n_racing, int64_t start, int64_t n, ef_spli
         ef_round r = {ef_rows_in(tree, EF_TOTAL(tree)),
                       (task->min_samples_leaf * seen + n - 1) / n, 0.0};
         r.least = r.least < 1 ? 1 : r.least;
-        rest = (double)(n - seen) / (double)(n > 1 ? n - 1 : 1) * (double)squares /
-               (double)(r.size * r.size);
-        r.factor = z * sqrt(rest);
+        rest = (ef_real)(n - seen) / (ef_real)(n > 1 ? n - 1 : 1) * (ef_real)squares /
+               (ef_real)(r.size * r.size);
+        r.factor = z * ef_root(rest);
         winner = lowest_mu(tree, n_racing, &r, &lowest);
         if (!winner)
             continue;

@@ -1,7 +1,8 @@
 /* Small nodes: all rows are counted, one feature after the other, without histograms if possible.
  *
  * Rows lie in planes of bytes, so that one pass over 16 bytes at a time gives the sums of all rows
- * up to a code. Weighted rows, missing values, categories and random cuts go through histograms.
+ * up to a code. Weighted rows, missing values, categories and random cuts go through histograms; on
+ * a board all do, because that takes less code, and fewer instructions where there are no vectors.
  */
 #include "race.h"
 
@@ -63,8 +64,17 @@ static inline int64_t sum_of(const ef_mask *mask, const uint8_t *bytes, int padd
 /* Fill in the planes and the sums of the node. */
 static void lay_planes(ef_tree *tree, const ef_piece *piece, ef_small *small, int64_t *total)
 {
-    int squared = tree->task->criterion == EF_MSE;
+    int squared = EF_IS_MSE(tree->task);
     ef_clear(tree, total);
+    if (EF_IS_SMALL) { /* all features go through histograms: the sums are enough */
+        for (int i = 0; i < small->n; i++)
+            if (squared)
+                for (int k = 0; k < tree->width; k++)
+                    total[k] += piece->moments[k * EF_PIECE + i];
+            else
+                total[piece->labels[i]] += piece->times[i];
+        return;
+    }
     memset(small->planes, 0, (size_t)(squared ? 4 : tree->width) * EF_GROUP_ROWS);
     for (int i = 0; i < small->n; i++) {
         if (squared) {
@@ -84,20 +94,20 @@ static void lay_planes(ef_tree *tree, const ef_piece *piece, ef_small *small, in
 
 /* Score the split whose left side is this mask; returns 0 if a side has too few rows. */
 static inline int score_mask(ef_tree *tree, const ef_small *small, const ef_mask *mask,
-                             const int64_t *total, int64_t size, double *score)
+                             const int64_t *total, int64_t size, ef_real *score)
 {
     const ef_task *task = tree->task;
     int64_t least = task->min_samples_leaf, *left = EF_VECTOR(tree, 1);
-    if (task->criterion == EF_MSE) {
+    if (EF_IS_MSE(task)) {
         int64_t sums[4];
         for (int k = 0; k < 4; k++)
             sums[k] = sum_of(mask, small->planes + k * EF_GROUP_ROWS, small->padded);
         if (sums[0] < least || size - sums[0] < least)
             return 0;
         int64_t targets = sums[1] + sums[2] * 256 + sums[3] * 65536;
-        double all = (double)total[0], n_left = (double)sums[0]; /* the same as in ef_score */
-        double d = ((double)targets * all - (double)total[1] * n_left) / all;
-        *score = d * d / (n_left * (double)(size - sums[0]));
+        ef_real all = (ef_real)total[0], n_left = (ef_real)sums[0]; /* the same as in ef_score */
+        ef_real d = ((ef_real)targets * all - (ef_real)total[1] * n_left) / all;
+        *score = d * d / (n_left * (ef_real)(size - sums[0]));
         return 1;
     }
     int64_t a = 0, b = 0, n_left = 0;
@@ -110,8 +120,8 @@ static inline int score_mask(ef_tree *tree, const ef_small *small, const ef_mask
     }
     if (n_left < least || size - n_left < least)
         return 0;
-    if (task->criterion == EF_GINI)
-        *score = (double)a / (double)n_left + (double)b / (double)(size - n_left);
+    if (EF_IS_GINI(task))
+        *score = (ef_real)a / (ef_real)n_left + (ef_real)b / (ef_real)(size - n_left);
     else
         *score = ef_score(tree, left, total, n_left, size - n_left);
     return 1;
@@ -146,7 +156,7 @@ static void best_of_few(ef_tree *tree, ef_contender *c, const ef_small *small, i
         }
         some = 1;
         ef_mask mask;
-        double score;
+        ef_real score;
         rows_up_to(codes, small->padded, code, &mask);
         if (!score_mask(tree, small, &mask, total, size, &score))
             continue;
@@ -161,7 +171,7 @@ static void best_of_few(ef_tree *tree, ef_contender *c, const ef_small *small, i
 }
 
 /* Find the best arm of a feature by a histogram. */
-static void best_by_cells(ef_tree *tree, ef_contender *c, const uint32_t *rows, int n,
+static void best_by_cells(ef_tree *tree, ef_contender *c, const ef_row *rows, int n,
                           const ef_piece *piece, int few, int64_t size)
 {
     ef_order order;
@@ -180,7 +190,7 @@ static void sum_left(ef_tree *tree, const ef_contender *c, int n, const ef_piece
     ef_clear(tree, left);
     for (int i = 0; i < n; i++)
         if (c->head[i] <= c->cuts[1]) {
-            if (tree->task->criterion == EF_MSE)
+            if (EF_IS_MSE(tree->task))
                 for (int k = 0; k < tree->width; k++)
                     left[k] += piece->moments[k * EF_PIECE + i];
             else
@@ -202,7 +212,7 @@ static uint8_t midway(const ef_contender *c, int n, uint8_t code)
 int ef_race_small(ef_tree *tree, int64_t start, int64_t n_rows, ef_split *split)
 {
     const ef_task *task = tree->task;
-    const uint32_t *rows = tree->rows + start;
+    const ef_row *rows = tree->rows + start;
     ef_contender *best = NULL, *c = tree->contenders, *other = tree->contenders + 1;
     int n = (int)n_rows, few = task->n_bins > 4 ? task->n_bins / 2 - 1 : 1, best_has_cells = 1;
     int32_t drawn = 0, chosen = 0;
@@ -213,8 +223,8 @@ int ef_race_small(ef_tree *tree, int64_t start, int64_t n_rows, ef_split *split)
     ef_look_up(tree, rows, n, &piece);
     lay_planes(tree, &piece, &small, total);
     int64_t size = ef_rows_in(tree, total);
-    double perfect = task->criterion == EF_GINI ? (double)size
-                     : task->criterion == EF_ENTROPY ? 0.0 : HUGE_VAL;
+    ef_real perfect = EF_IS_GINI(task) ? (ef_real)size
+                     : EF_IS_ENTROPY(task) ? 0 : (ef_real)HUGE_VAL;
     while ((drawn < task->max_features || chosen == 0) &&
            ef_draw_next(tree, rows, n, &drawn, c)) {
         if (!ef_varies(c->head, n))
@@ -222,7 +232,7 @@ int ef_race_small(ef_tree *tree, int64_t start, int64_t n_rows, ef_split *split)
         chosen++;
         if (ef_take(tree, n, 1) <= 0)
             break;
-        int by_cells = task->extra || tree->times16 || c->column->categories ||
+        int by_cells = EF_IS_SMALL || task->extra || tree->times16 || c->column->categories ||
                        (!task->raw && memchr(c->head, 0, (size_t)n));
         if (by_cells)
             best_by_cells(tree, c, rows, n, &piece, few, size);
