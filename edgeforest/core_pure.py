@@ -31,6 +31,7 @@ from edgeforest.budget import Budget, Rng, between, millionths, refuse_unknown
 from edgeforest.codes import Data, Reader, part_of, vote_scale, vote_shares
 from edgeforest.criteria import Split, decide, node_word
 from edgeforest.forest import (  # type: ignore[attr-defined]
+    BOARD,
     HUGE,
     LEAF,
     LEVELS,
@@ -52,6 +53,7 @@ TOLERANCE_IMPURITY = 0.001  # ... or by this share of the node's impurity
 BATCH = 256  # rows of the first round; each later round brings half as many again as were seen
 EXACT_BELOW = 1000  # smaller nodes are counted whole: the bandit cannot win there
 RACE_ROWS = 512  # rows that a race is expected to need, for sharing out a short budget
+SMALL_FOREST = 1024  # nodes of a forest whose memory a board reserves before it begins
 LEAST_ROWS = 64  # fewer rows than this do not make a race worth running
 
 
@@ -190,16 +192,16 @@ class GrowingTree:
         n = len(self.feature)
         before = len(forest.votes) // len(forest.classes or (0,))
         here = len(forest.feature)
+        right: "Any" = self.feature  # to be overwritten
+        if here + n > 65535:
+            right = array("I", right)
+            forest.right = array("I", forest.right)
         collect()
         # All at once, the largest first: a small heap has few large gaps.
         forest.threshold.extend(self.threshold)
         forest.votes.extend(self.votes)
         forest.feature.extend(self.feature)
-        code, size = "H", 2
-        if here + n > 65535:
-            code, size = "I", 4
-            forest.right = array("I", forest.right)
-        forest.right.extend(array(code, bytes(size * n)))
+        forest.right.extend(right)
         forest.roots.append(here)
         last = here + n
         stack = [(0, -1)]
@@ -217,6 +219,7 @@ class GrowingTree:
             here += 1
         while here < last:  # children that Ctrl-C left without a parent
             forest.feature[here] = LEAF
+            forest.right[here] = 0
             here += 1
 
 
@@ -281,6 +284,8 @@ class Grower:
         """Grow the tree of that place, level by level, or best gain first with max_leaf_nodes."""
         task = self.task
         tree = self.tree = GrowingTree(task.data.n)
+        if not task.grown.roots:
+            self._reserve()
         self.whole = sizes(task.grown)
         rng = task.stream(place)
         size = self.draw(rng)
@@ -315,6 +320,16 @@ class Grower:
             if node == raced or leaves == task.max_leaf_nodes or not task.has_room(raced + 2):
                 return
             leaves += self._part(tree, node)
+
+    def _reserve(self) -> "None":
+        """On a board: make room for a small forest at once, since what grows is scattered."""
+        forest, most = self.task.grown, (2 << min(self.task.max_depth, 10)) * self.task.planned
+        if BOARD and most <= SMALL_FOREST and self.task.budget.bytes is None:
+            values: "Any"
+            for values in (forest.threshold, forest.feature, forest.right, forest.votes):
+                for _ in range(most):
+                    values.append(0)
+                values[:] = values[:0]  # MicroPython keeps the memory
 
     def _may_split(self, start: "int", end: "int", depth: "int") -> "bool":
         """Whether a node is worth a race, and there is budget for one."""
