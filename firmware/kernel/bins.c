@@ -79,7 +79,8 @@ void ef_sort_codes(ef_order *o, const uint8_t *codes, int n)
 /* These three write to `wanted` where to cut, and return how many cuts there are. */
 
 /* At random (extra) or equally spaced (paper), between the smallest code and the largest. */
-static int spaced_cuts(ef_tree *tree, const ef_column *column, int first, int last, int *wanted)
+EF_APART static int spaced_cuts(ef_tree *tree, const ef_column *column, int first, int last,
+                                int16_t *wanted)
 {
     const ef_task *task = tree->task;
     int bins = task->n_bins;
@@ -92,17 +93,18 @@ static int spaced_cuts(ef_tree *tree, const ef_column *column, int first, int la
     if (task->extra)
         sort_spots(spots, bins - 1);
     for (int i = 0; i < bins - 1; i++) {
-        wanted[i] = task->raw ? (int)spots[i] : code_of(column, spots[i]);
-        if (!task->raw && wanted[i] < first)
-            wanted[i] = first;
-        if (!task->raw && wanted[i] >= last)
-            wanted[i] = last - 1;
+        int code = task->raw ? (int)spots[i] : code_of(column, spots[i]);
+        if (!task->raw && code < first)
+            code = first;
+        if (!task->raw && code >= last)
+            code = last - 1;
+        wanted[i] = (int16_t)code;
     }
     return bins - 1;
 }
 
 /* At the codes of the first `few` rows. The smallest code is at place `at` of the order. */
-static int cuts_of_few(const ef_contender *c, const ef_order *o, int at, int few, int *wanted)
+static int cuts_of_few(const ef_contender *c, const ef_order *o, int at, int few, int16_t *wanted)
 {
     uint8_t seen[256];
     int count = 0;
@@ -118,7 +120,7 @@ static int cuts_of_few(const ef_contender *c, const ef_order *o, int at, int few
 }
 
 /* So that bins have the same number of rows. */
-static int even_cuts(const ef_order *o, int at, int bins, int *wanted)
+static int even_cuts(const ef_order *o, int at, int bins, int16_t *wanted)
 {
     int skipped = at ? o->upto[0] : 0; /* the missing values */
     int first = o->codes[at], last = o->codes[o->distinct - 1], count = 0;
@@ -136,10 +138,10 @@ static int even_cuts(const ef_order *o, int at, int bins, int *wanted)
         while (o->upto[at] - skipped < j) /* midway between row j - 1 and row j, in order */
             at++;
         int next = o->upto[at] - skipped > j ? o->codes[at] : o->codes[at + 1];
-        wanted[count++] = (o->codes[at] + next) >> 1;
+        wanted[count++] = (int16_t)((o->codes[at] + next) >> 1);
     }
     if (first < last && wanted[0] >= last) { /* only a few rows are below the largest */
-        wanted[0] = (o->codes[o->distinct - 2] + last) >> 1;
+        wanted[0] = (int16_t)((o->codes[o->distinct - 2] + last) >> 1);
         count = 1;
     }
     return count;
@@ -155,7 +157,7 @@ static void fill_table(uint8_t *table, int from, int to, int bin)
 
 /* Make the table from the cuts that are wanted, each once and in order. */
 static void cut_bins(const ef_task *task, ef_contender *c, const ef_order *o, int all,
-                     const int *wanted, int count)
+                     const int16_t *wanted, int count)
 {
     int last = o->codes[o->distinct - 1];
     int before = task->raw ? -1 : 0, bin = 1, place = 0;
@@ -198,7 +200,8 @@ void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, in
     }
     c->equal = 0;
     int at = !task->raw && o->codes[0] == 0; /* after the missing values */
-    int wanted[256], count;
+    int16_t wanted[256];
+    int count;
     if (task->extra || EF_IS_PAPER(task))
         count = spaced_cuts(tree, column, o->codes[at], o->codes[o->distinct - 1], wanted);
     else if (few)

@@ -29,7 +29,11 @@
 #define EF_MOMENTS 1
 #else
 #define EF_IS_MSE(task) ((task)->criterion == EF_MSE)
-#define EF_MOMENTS 5 /* the most sums of a target in a bin */
+#ifdef EF_WITHOUT_PAPER
+#define EF_MOMENTS 3 /* the most sums of a target in a bin */
+#else
+#define EF_MOMENTS 5
+#endif
 #endif
 #define EF_IS_GINI(task) (!EF_IS_ENTROPY(task) && !EF_IS_MSE(task))
 #ifdef EF_BOARD
@@ -50,7 +54,9 @@
 #define EF_LINE 64 /* bytes of a cache line */
 #ifdef __GNUC__
 #define EF_PREFETCH(address) __builtin_prefetch(address)
+#define EF_APART __attribute__((noinline)) /* its memory on the stack is not its caller's too */
 #else
+#define EF_APART
 #define EF_PREFETCH(address) (void)(address)
 #endif
 
