@@ -67,10 +67,11 @@ mp_obj_t ef_predictor(mp_obj_t forest)
     array_of(roots_array, EF_U32, &p->n_trees);
     array_of(p->votes, EF_U16, &votes);
     p->n_nodes = n;
-    p->nodes = n <= UINT16_MAX ? m_new(ef_compact, n ? n : 1) : NULL;
+    p->nodes = NULL; /* predicts in Python, until all is known to be sound */
+    ef_compact *nodes = n <= UINT16_MAX ? m_new(ef_compact, n ? n : 1) : NULL;
     p->roots = m_new(uint32_t, p->n_trees ? p->n_trees : 1);
     mp_store_attr(forest, MP_QSTR_predict_into, MP_OBJ_FROM_PTR(p));
-    if (!p->nodes) /* too large: predicts in Python */
+    if (!nodes) /* too large */
         return mp_const_none;
     /* Memory is allocated: from here on nothing moves. */
     const uint16_t *feature = array_of(feature_array, EF_U16, &same);
@@ -84,7 +85,7 @@ mp_obj_t ef_predictor(mp_obj_t forest)
     if (same != p->n_trees || right.len != n * (wide ? 4 : 2) || p->width < 1 ||
         (!wide && ef_kind(&right) != EF_U16) ||
         ef_make_compact(feature, threshold, wide ? NULL : right.buf, wide ? right.buf : NULL, n,
-                        p->nodes, &p->features, &p->leaves))
+                        nodes, &p->features, &p->leaves))
         EF_REFUSE("the arrays of this forest are not those of a model");
     for (size_t i = 0; i < p->n_trees; i++) {
         if (roots[i] >= n)
@@ -93,6 +94,7 @@ mp_obj_t ef_predictor(mp_obj_t forest)
     }
     if (p->width > UINT16_MAX || p->features > EF_FEATURE + 1)
         EF_REFUSE("the arrays of this forest are not those of a model");
+    p->nodes = nodes;
     return mp_const_none;
 }
 
