@@ -19,7 +19,7 @@ from edgeforest.sources import open_source
 
 engine, folder = sys.argv[1:]
 rng = np.random.default_rng(0)
-n, m = 20_000, 8
+n, m = 12_000, 8
 X = rng.random((n, m), dtype=np.float32)
 y = (X[:, 0] + X[:, 1] > 1) + 0
 own = X[:, 0] + rng.random(n)  # a target of many values: trees have many nodes

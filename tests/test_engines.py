@@ -397,7 +397,7 @@ def test_middling_tables_grow_the_same_forest(case, folder):
     check(case, folder)
 
 
-@examples(0.2, shrink=False)
+@examples(0.1, shrink=False)
 @given(case=cases(st.integers(1001, 3000), 4))
 def test_tables_that_are_raced_grow_the_same_forest(case, folder):
     check(case, folder)
