@@ -132,7 +132,7 @@ model = grow(X, y, n_trees=1, max_depth=2, max_samples=2000).to_json()
 
 
 @needs_wasm
-def test_ulab_saves_time(tmp_path: Path, figure: Callable[[str], None]) -> None:
+def test_ulab_beside_core_pure(tmp_path: Path, figure: Callable[[str], None]) -> None:
     script = """
 import time
 from edgeforest import core_pure, core_ulab
