@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -111,6 +112,17 @@ def compile_file(source: Path, target: Path, arch: str) -> None:
     run([find_mpy_cross(), "-O3", *march, *named])
 
 
+def without_spaces(scratch: Path, source: Path) -> dict[str, str]:
+    """What `make` is told about places, by names in a folder: it takes a space for the end of one."""
+    (scratch / "micropython").symlink_to(source)
+    (scratch / "mpy-cross").symlink_to(find_mpy_cross())
+    python = scratch / "python"  # a link would not know its virtual environment
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    names = {"MPY_DIR": "micropython", "MPY_CROSS": "mpy-cross", "PYTHON": "python"}
+    return {key: str(scratch / name) for key, name in names.items()}
+
+
 def build_kernel(
     arch: str, target: Path, mpy_dir: str | None = None, parts: str = "all", real: str = ""
 ) -> None:
@@ -123,18 +135,16 @@ def build_kernel(
         raise Missing(f"{compiler} is missing: {advice}")
     for module in ("elftools", "ar"):
         run([sys.executable, "-c", f"import {module}"])
-    settings = {
-        "ARCH": arch,
-        "PARTS": parts,
-        "MPY_DIR": str(find_source(mpy_dir)),
-        "MPY_CROSS": find_mpy_cross(),
-        "PYTHON": sys.executable,
-        **({"REAL": real} if real else {}),
-    }
     with tempfile.TemporaryDirectory(prefix="natmod-") as scratch:
         for name in ("natmod", "kernel"):  # so that nothing is written beside the sources
             shutil.copytree(FIRMWARE / name, Path(scratch, name))
         folder = Path(scratch, "natmod")
+        settings = {
+            "ARCH": arch,
+            "PARTS": parts,
+            **without_spaces(Path(scratch), find_source(mpy_dir)),
+            **({"REAL": real} if real else {}),
+        }
         run(["make", "-s", *[f"{name}={value}" for name, value in settings.items()]], folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / KERNEL, target)

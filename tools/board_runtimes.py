@@ -189,6 +189,8 @@ def build_firmware(build: Path, manifest: Path, mpy_cross: str) -> Path:
     for folder in (source, compilers):
         if not folder.is_dir():
             raise StepError(f"it is built from {folder.name}, which is not there")
+    if " " in f"{BOARD}{build}{source.resolve()}{compilers.resolve()}":
+        raise StepError("make cannot build in a folder with a space in its path")
     prefix = compilers.resolve() / "usr/bin/arm-none-eabi-"
     port = source.resolve() / "ports/qemu"
     given = {
