@@ -24,7 +24,7 @@ QEMU = ROOT / ".runtimes" / "qemu-arm" / "qemu-system-arm"
 NO_CORTEX = (
     f"there is no emulated board here, or no MicroPython that writes its disk: {GET_RUNTIMES}"
 )
-TIMEOUT = 120
+TIMEOUT = 600
 
 ADDRESS = 0x21000000  # as in tools/cortex_m3/board.c, with the mark and the size of a block
 MARK = 0x33436645

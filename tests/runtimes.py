@@ -34,7 +34,7 @@ COMPILERS = ROOT / ".runtimes" / "compilers" / "usr" / "bin"
 VARIABLE = "EDGEFOREST_MICROPYTHON"
 # MicroPython puts HOME into its heap, as a part of sys.path. PATH is for the script that starts it.
 BOARD_ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath)}
-TIMEOUT = 60
+TIMEOUT = 600  # only for what hangs: a busy machine may take ten times as long as an idle one
 
 GET_RUNTIMES = "run `make runtimes`"
 NO_MICROPYTHON = f"there is no MicroPython here: {GET_RUNTIMES}, or name one in {VARIABLE}"

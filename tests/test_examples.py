@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from runtimes import TIMEOUT
 
 import edgeforest
 from edgeforest.online import OnlineForest
@@ -212,7 +213,7 @@ def test_live_occupancy_saves_when_it_is_told_to_stop(tmp_path, name):
         running.stdout.readline()
     assert not (tmp_path / "live.json").exists()
     running.send_signal(getattr(signal, name))
-    said, complaint = running.communicate(timeout=60)
+    said, complaint = running.communicate(timeout=TIMEOUT)
     assert (running.returncode, complaint) == (0, "")
     rows = OnlineForest.load(tmp_path / "live.json").rows
     assert rows >= 150
@@ -271,7 +272,7 @@ def test_live_occupancy_reads_a_bme280_and_bears_a_loose_wire(fake_bme280):
         if "rows" in line:
             break
     running.terminate()
-    complaint = running.communicate(timeout=60)[1]
+    complaint = running.communicate(timeout=TIMEOUT)[1]
     assert running.returncode == 0, complaint
     assert "somebody (100%): temperature " in line
     assert OnlineForest.load(fake_bme280 / "live.json").rows in range(1, 6)
