@@ -1,6 +1,6 @@
 """Learning row by row beside river, in one run: rows a second and what was predicted right.
 
-    python benchmarks/online.py [--rows 20000] [--seed 11] [--occupancy FOLDER] [--only NAME ...]
+    python benchmarks/online.py [--rows 20000] [--seed 11] [--occupancy FOLDER] [--only NAME ...] [--late]
 
 It needs `pip install numpy river`. Each row is predicted and then learned, by all learners, on
 generated streams whose rule stays or changes, and on the occupancy log of UCI (its three .txt files
@@ -16,6 +16,9 @@ learned. `no change` says what was last seen, again.
 Minutes of a day are like the minutes before, which flatters such a figure. The last table is of
 forests that are left alone: they learn a week of a simulated office (three of them, see
 examples/raspberrypi/live_occupancy.py), and then predict the next one without any label.
+
+With `--late` labels come late: each row is predicted as it comes, and learned when its label
+comes, 500 rows later. A column shows the rate if each row is predicted by `forest().predict`.
 """
 
 import argparse
@@ -40,6 +43,7 @@ from edgeforest import engine, train
 from edgeforest.online import OnlineForest
 
 BLOCK = 1000  # rows of a turn
+LATE = 500  # rows that a label may come late
 WEEK = 7 * 24 * 60  # minutes
 BATCH = 100  # rows that ours is given at once
 FILES = ("datatest.txt", "datatraining.txt", "datatest2.txt")
@@ -344,6 +348,67 @@ def remembered(days: list, window: int | None, gap: int) -> str:
     return ", ".join(f"{share:.3f}" for share in shares)
 
 
+# ---- Labels that come late --------------------------------------------------------------------
+
+
+def predictors(args: argparse.Namespace) -> dict[str, tuple[Callable, Callable]]:
+    """How each learner predicts a row, and how it learns one."""
+    classes = range(5)  # known beforehand: a learner is asked before it has seen them
+    live, copied = (OnlineForest(engine=args.engine, seed=args.seed, classes=classes) for _ in "ab")
+    found = {
+        "ours": (live.predict, live.update),
+        "by forest()": (lambda row: copied.forest().predict(row), copied.update),
+    }
+    from river import forest, tree
+
+    arf = forest.ARFClassifier(n_models=10, seed=args.seed)
+    for name, model in zip(TARGETS, (tree.HoeffdingTreeClassifier(), arf), strict=True):
+        found[name] = model.predict_one, model.learn_one
+    return found
+
+
+def wait_for_labels(args: argparse.Namespace, X: np.ndarray, y: np.ndarray, gap: int) -> tuple:
+    """What each learner said and its rate, if the label comes `gap` rows after its row."""
+    rows, labels = X.tolist(), y.tolist()
+    named = [dict(enumerate(row)) for row in rows]
+    models = predictors(args)
+    said: dict[str, list] = {name: [] for name in models}
+    rates: dict[str, list[float]] = {name: [] for name in models}
+    for at in range(0, len(rows), BLOCK):
+        for name, (predict, learn) in models.items():
+            given = named if name in TARGETS else rows
+            if name == "by forest()" and (at % (5 * BLOCK) or not gap):
+                continue  # it would take hours
+            gc.collect()
+            gc.disable()
+            began = time.process_time()
+            for i in range(at, min(at + BLOCK, len(rows))):
+                said[name].append(predict(given[i]) if i > gap else None)
+                if i >= gap:
+                    learn(given[i - gap], labels[i - gap])
+            spent = time.process_time() - began
+            gc.enable()
+            if at >= gap:
+                rates[name].append(min(BLOCK, len(rows) - at) / max(spent, 1e-9))
+    return said, rates
+
+
+def late(args: argparse.Namespace) -> None:
+    """What it costs to predict rows one by one, and that labels come late."""
+    peers = ["ours", *TARGETS]
+    titles = ["labels come late", "rows a second: ours", "by forest()", *TARGETS]
+    titles += [f"accuracy, at once / {LATE} rows late: {peers[0]}", *peers[1:]]
+    print("\n| " + " | ".join(titles) + " |\n|" + "---|" * len(titles))
+    for name, X, y in streams(args):
+        at_once, _ = wait_for_labels(args, X, y, 0)
+        said, rates = wait_for_labels(args, X, y, LATE)
+        cells = [f"{statistics.median(values):,.0f}" for values in rates.values()]
+        for who in peers:
+            right = [np.array(found[who])[2 * LATE :] == y[2 * LATE :] for found in (at_once, said)]
+            cells.append(" / ".join(f"{part.mean():.4f}" for part in right))
+        print("| " + " | ".join([f"{name} ({len(y):,})", *cells]) + " |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -354,6 +419,7 @@ def main() -> None:
     parser.add_argument("--occupancy", help="folder with " + ", ".join(FILES))
     names = [*MADE, "occupancy", "Friedman", "office"]
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=", ".join(names))
+    parser.add_argument("--late", action="store_true", help="labels come 500 rows late")
     args = parser.parse_args()
     try:
         river = version("river")
@@ -365,6 +431,9 @@ def main() -> None:
         f"engine {args.engine or engine.name}; rows a second, ratios, "
         "and predictions before learning"
     )
+    if args.late:
+        late(args)
+        return
     lost = classify(args)
     if wanted(args, "Friedman"):
         lost += regress(args)

@@ -4,9 +4,8 @@
     Grove     all trees, the races of their leaves, and the window of the latest rows
     Sapling   one tree while it grows
     LeafRace  the race at one leaf
-    for_forest, for_grove   trees on their way into a forest and back
 
-The native engine has the same grove in C. This file runs unchanged on CPython and MicroPython.
+`transplant` moves trees between a grove and a forest. The native engine has the same grove in C. This file runs unchanged on CPython and MicroPython.
 """
 
 import math
@@ -15,10 +14,10 @@ from array import array
 from edgeforest.bounds import code_of
 from edgeforest.budget import Rng
 from edgeforest.codes import part_of, vote_shares
-from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, GrowingTree, Z, criterion_of
+from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, Z, criterion_of
 from edgeforest.intervals import measure
 from edgeforest.criteria import Contender, best_arm, minus, node_word, total_of
-from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, LEVELS, MISSING_LEFT, split_of
+from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT, split_of
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.forest import Forest
@@ -283,12 +282,21 @@ class Grove:
             self._contest()
         return out[0] if not plan.width else largest(out)
 
-    def _ask(self, tree: "Sapling", leaf: "int", label: "int", out: "list[int] | None") -> "int":
+    def vote(self, row: "Sequence[float]", out: "MutableSequence[int]") -> "int":
+        """Sum the votes of the trees for a row: the `predict_into` of a forest of these trees."""
+        for k in range(len(out)):
+            out[k] = 0
+        for t in range(self.plan.n_trees):
+            tree = self.trees[t]
+            self._ask(tree, tree.find(row, 0), 0, out)
+        return largest(out)
+
+    def _ask(self, tree: "Sapling", leaf: "int", label: "int", out: "Any") -> "int":
         """Add the votes of a leaf to `out`; returns how wrong they are about this label."""
         width, scale = self.plan.width, self.plan.scale
         if not width:
             n, total = tree.votes[2 * leaf], tree.votes[2 * leaf + 1]
-            level = (2 * total + n) // (2 * n) if n else 0
+            level = level_of(n, total, scale)
             if out is not None:
                 out[0] += level
             return abs(level - label)
@@ -679,73 +687,12 @@ class Grove:
         return in_order(self.plan, self.seen, self.values, self.labels)
 
 
-# ---- Between a grove and a forest -------------------------------------------------------------
-
-
-def for_forest(nodes: "list[Any]", width: "int", scale: "int") -> "GrowingTree":
-    """The nodes of a grove's tree as a tree that `move_to` adds to a forest."""
-    feature, threshold, left, right, votes = nodes
-    tree = GrowingTree()
-    tree.feature = feature
-    tree.threshold = threshold
-    tree.left = array("I", left)
-    tree.right = array("I", right)
-    leaves = 0
-    stack = [0]
-    while stack:  # in preorder
-        node = stack.pop()
-        if feature[node] != LEAF:
-            stack.append(right[node])
-            stack.append(left[node])
-            continue
-        leaves += 1
-        tree.right[node] = leaves
-        threshold[node] = 0.0  # left over from an earlier split
-        if width:
-            some = votes[node * width : node * width + width]
-            tree.votes.extend(array("H", vote_shares(some, sum(some) or 1, scale)))
-        else:
-            n, total = votes[2 * node], votes[2 * node + 1]
-            # Halved totals may lie a little above the levels of their rows.
-            tree.votes.append(min(scale, (2 * total + n) // (2 * n)) if n else 0)
-    return tree
-
-
-def for_grove(forest: "Forest", start: "int", end: "int", scale: "int") -> "list[Any]":
-    """The nodes from start to end of a forest as `Grove.plant` takes them."""
-    n = end - start
-    width = forest.n_votes
-    left = array("H", bytes(2 * n))
-    right = array("H", bytes(2 * n))
-    votes = array("I", bytes(4 * n * (2 if forest.regression else width)))
-    for i in range(n):
-        here = forest.right[start + i]
-        if forest.split(start + i):
-            left[i] = i + 1
-            right[i] = here - start
-        elif forest.regression:
-            votes[2 * i] = 8 * UNIT
-            total = 8 * UNIT * forest.votes[here] * scale // forest.scale
-            votes[2 * i + 1] = min(8 * UNIT * LEVELS, total)  # merging may lift it above that
-        else:
-            some = forest.votes[here * width : here * width + width]
-            shares = vote_shares(some, sum(some) or 1, scale)
-            votes[i * width : i * width + width] = array("I", shares)
-    gains = [v / 10000 for v in forest.importances]
-    feature, threshold = forest.feature[start:end], forest.threshold[start:end]
-    return [feature, threshold, left, right, votes, gains]
-
-
-def widened(votes: "array[int]", before: "int", now: "int") -> "array[int]":
-    """Votes of `before` classes with places for `now`."""
-    wide = array("I", bytes(4 * now * (len(votes) // before)))
-    for at in range(0, len(votes), before):
-        here = at // before * now
-        wide[here : here + before] = votes[at : at + before]
-    return wide
-
-
 # ---- Small things -----------------------------------------------------------------------------
+
+
+def level_of(n: "int", total: "int", scale: "int") -> "int":
+    """The mean level of votes that add up to `total`; halved totals may lie a little above."""
+    return min(scale, (2 * total + n) // (2 * n)) if n else 0
 
 
 def in_order(

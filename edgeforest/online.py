@@ -38,10 +38,12 @@ from edgeforest.forest import (
     attribute,
     check_steady,
     collect,
+    is_sequence,
 )
-from edgeforest.grove import CATEGORIES, SCALE, START, Grove, Plan, for_forest, for_grove, widened
+from edgeforest.grove import CATEGORIES, SCALE, START, Grove, Plan
 from edgeforest.loading import from_base64
 from edgeforest.lock import Lock
+from edgeforest.transplant import for_forest, for_grove, widened
 from edgeforest.writer import to_base64
 
 try:
@@ -199,6 +201,7 @@ class OnlineForest:
         rows = self.rows
         grove = self._grove = (_engine(self.engine).grove or Grove)(plan)
         self._built += 1
+        head.predict_into = grove.vote  # type: ignore[method-assign]  # trees answer as they are now
         for t, tree in enumerate(trees):
             if len(tree[0]) <= plan.nodes:
                 grove.plant(t, *tree)
@@ -497,11 +500,23 @@ class OnlineForest:
 
     def predict(self, rows: "Any") -> "Any":
         """The class or value of one row, or a list of them for a sequence of rows."""
-        return self.forest().predict(rows)
+        return self._ask(rows, Forest.predict)
 
     def predict_proba(self, rows: "Any") -> "Any":
         """The share of each class, in the order of `classes`, of one row or a sequence of rows."""
-        return self.forest().predict_proba(rows)
+        return self._ask(rows, Forest.predict_proba)
+
+    def _ask(self, rows: "Any", how: "Callable[[Forest, Any], Any]") -> "Any":
+        """Let the trees answer as they are now; for many rows, a forest of copies does.
+
+        Both say the same. To copy the trees takes the time of some thousand answers.
+        """
+        with self._lock:
+            few = not self._blind and is_sequence(rows)
+            if few and self._model is None and len(rows) <= max(FEW, self.head.n_features):
+                return how(self.head, rows)
+            model = self._now()
+        return how(model, rows)
 
     @property
     def classes(self) -> "list[Any] | None":
@@ -607,6 +622,7 @@ class OnlineForest:
 PART = 4096  # rows of one call of the kernel: Ctrl-C works in between
 BYTES = 16_000_000  # of an online forest, by default
 RECENT = 1000  # rows of the recent error
+FEW = 1000  # rows that are predicted without a copy of the trees
 ROWS = 1 << 53  # more than any learner has learned
 
 

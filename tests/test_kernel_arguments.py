@@ -131,6 +131,7 @@ CALLS = {
     "values": lambda e: [array("I", range(N)), 0.5, 1.0, array("d", bytes(8 * N))],
     "grove": lambda e: e.plan(e.r.choice([0, 3])),
     "learn": lambda e: e.learn(),
+    "vote": lambda e: [e.grove(), e.values[:M], array("I", bytes(12))],
     "sapling": lambda e: [e.grove(), 1],
     "plant": lambda e: e.sapling(),
     "renew": lambda e: [e.grove(), 0],
@@ -210,6 +211,8 @@ def use(name, given, result, e):
                 _kernel.learn(*parts)
             except ValueError:
                 break  # other classes or features than these
+        with suppress(ValueError):  # other features than these
+            _kernel.vote(grove, e.values[:M], array("I", bytes(4 * 4096)))
         _kernel.renew(grove, 0)
         _kernel.sapling(grove, 0)
         _kernel.latest(grove)

@@ -136,6 +136,45 @@ def test_updates_return_the_numbers_that_the_model_predicts():
         _ = learner.accuracy
 
 
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_trees_answer_while_they_learn_as_their_forest_does(engine, criterion):
+    rows, labels = stream(900, 4, missing=0.1)
+    if criterion == "mse":
+        labels = [(row[0] or 0) * 2.5 + label for row, label in zip(rows, labels, strict=True)]
+    learner = OnlineForest(5, categorical=[4], n_trees=5, criterion=criterion, engine=engine)
+    new = [9.5, float("inf"), -1e30, None, "a new colour"]
+    for at in range(0, 900, 37):
+        learner.update_batch(rows[at : at + 37], labels[at : at + 37])
+        asked = rows[at + 37 : at + 60] + rows[:10] + [new]
+        ways = [learner.predict] if criterion == "mse" else [learner.predict, learner.predict_proba]
+        live = [(way(asked), way(asked[-1]), way(tuple(map(tuple, asked)))) for way in ways]
+        assert learner._model is None  # no forest was built for these answers
+        forest = learner.forest()
+        ways = [getattr(forest, way.__name__) for way in ways]
+        assert live == [(way(asked), way(asked[-1]), way(asked)) for way in ways]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_many_rows_and_a_row_of_many_values_are_answered_alike(engine):
+    rng = Rng(8)
+    rows = [[rng.unit() for _ in range(1200)] for _ in range(60)]
+    learner = OnlineForest(n_trees=2, engine=engine, max_features=1.0)
+    learner.update_batch(rows, [row[7] > 0.5 for row in rows])
+    single = [learner.predict(row) for row in rows]
+    assert learner._model is None
+    assert learner.predict(iter(rows * 20)) == single * 20 == learner.predict(rows * 20)
+    for wrong in ([], [[]], rows[0][1:], [rows[0], rows[1][1:]], "text", 5, {"x0": 1}):
+        learner.update(rows[0], True)  # nothing is copied yet
+        said = []
+        for model in (learner, learner.forest()):
+            try:
+                said.append(model.predict(wrong))
+            except (TypeError, ValueError) as error:
+                said.append(str(error))
+        assert said[0] == said[1]
+
+
 def test_it_learns_and_follows_a_change(figure):
     rows, labels = stream(6000, drift=True)
     learner = OnlineForest(5, categorical=[4])

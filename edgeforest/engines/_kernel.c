@@ -60,6 +60,7 @@ static PyMethodDef methods[] = {
     {"values", kernel_values, METH_VARARGS, "The predictions of a regression."},
     {"grove", kernel_grove, METH_VARARGS, "Trees that learn row by row."},
     {"learn", kernel_learn, METH_VARARGS, "Predict and learn rows."},
+    {"vote", kernel_vote, METH_VARARGS, "The summed votes for a row of trees that learn."},
     {"sapling", kernel_sapling, METH_VARARGS, "The nodes of a tree that learns."},
     {"plant", kernel_plant, METH_VARARGS, "Take over a tree."},
     {"renew", kernel_renew, METH_VARARGS, "Grow a tree anew."},

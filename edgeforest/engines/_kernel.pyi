@@ -100,6 +100,9 @@ def learn(
 ) -> None:
     """Predict and learn rows; with None for guesses, only put them into the window."""
 
+def vote(grove: Grove, row: Buffer, out: Buffer, /) -> int:
+    """The summed votes for a row into `out`; returns the place of the largest."""
+
 def sapling(grove: Grove, t: int, /) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes]:
     """The feature, threshold, left, right, votes and gains of a tree."""
 

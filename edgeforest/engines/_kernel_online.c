@@ -134,6 +134,23 @@ done:
     return result;
 }
 
+/* vote(grove, row, out): the summed votes for a row into `out` (uint32) -> the place of the largest. */
+PyObject *kernel_vote(PyObject *self, PyObject *args)
+{
+    PyObject *capsule, *result = NULL;
+    Py_buffer row, out;
+    (void)self;
+    if (!py_parse(args, "Oy*w*", &capsule, &row, &out))
+        return NULL;
+    const Grove *g = grove_of(capsule);
+    if (g && py_holds(&row, "row", g->grove.plan.m, sizeof(float)) &&
+        py_holds(&out, "out", g->grove.plan.width ? g->grove.plan.width : 1, sizeof(uint32_t)))
+        result = PyLong_FromUnsignedLong(ef_grove_vote(&g->grove, row.buf, out.buf));
+    PyBuffer_Release(&row);
+    PyBuffer_Release(&out);
+    return result;
+}
+
 /* sapling(grove, t): the bytes of a tree's feature, threshold, left, right, votes and gains. */
 PyObject *kernel_sapling(PyObject *self, PyObject *args)
 {

@@ -33,6 +33,12 @@ class NativeGrove:
         _kernel.learn(self._grove, values, labels, 0, n, None)
         self.seen += n
 
+    def vote(self, row: Any, out: Any) -> int:
+        sums = array("I", bytes(4 * len(out)))
+        best = _kernel.vote(self._grove, row, sums)
+        out[:] = sums
+        return best
+
     def tree(self, t: int) -> list[Any]:
         parts = zip("HfHHId", _kernel.sapling(self._grove, t), strict=True)
         return [array(code, part) for code, part in parts]

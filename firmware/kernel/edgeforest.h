@@ -342,6 +342,10 @@ const char *ef_grove_rows_wrong(const ef_grove *grove, const float *rows, const 
 size_t ef_grove_learn(ef_grove *grove, const float *rows, const uint16_t *labels, size_t n,
                       uint32_t *guesses);
 
+/* Sum the votes of the trees for a row into `out`, which has a place for each class, or one for a
+ * regression; returns the place of the largest. The answer is that of a forest of these trees. */
+uint32_t ef_grove_vote(const ef_grove *grove, const float *row, uint32_t *out);
+
 /* Replace a tree by one of n nodes; children come after their parent. Returns why that is not
  * possible, as a sentence, or NULL. */
 const char *ef_grove_plant(ef_grove *grove, int32_t t, int32_t n, const uint16_t *feature,

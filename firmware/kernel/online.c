@@ -134,6 +134,8 @@ static inline uint32_t ask(const ef_grove *g, const ef_sapling *tree, int leaf, 
     const uint32_t *votes = tree->votes + (size_t)leaf * ef_votes_of(&g->plan);
     if (!width) {
         uint32_t n = votes[0], level = n ? (uint32_t)((2 * (uint64_t)votes[1] + n) / (2 * n)) : 0;
+        if (level > g->plan.scale) /* halved totals may lie a little above the levels of their rows */
+            level = g->plan.scale;
         if (out)
             out[0] += level;
         return level > label ? level - label : label - level;
@@ -269,6 +271,16 @@ static inline void learn_in(ef_grove *g, ef_sapling *tree, int leaf, uint16_t pl
     }
 }
 
+/* The place of the largest, the first of equals. */
+static uint32_t largest(const uint32_t *values, size_t n)
+{
+    uint32_t best = 0;
+    for (size_t k = 1; k < n; k++)
+        if (values[k] > values[best])
+            best = (uint32_t)k;
+    return best;
+}
+
 /* Predict a row, then learn it. */
 static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
 {
@@ -295,11 +307,7 @@ static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
         learn_in(g, g->trees + g->order[t], g->leaves[t], place, number, g->misses[t] != 0);
     if (g->seen % EVERY == 0)
         contest(g);
-    uint32_t best = 0;
-    for (size_t k = 1; k < width; k++)
-        if (g->out[k] > g->out[best])
-            best = (uint32_t)k;
-    return p->width ? best : g->out[0];
+    return p->width ? largest(g->out, width) : g->out[0];
 }
 
 /* ---- What the caller uses ---- */
@@ -381,6 +389,17 @@ size_t ef_grove_learn(ef_grove *g, const float *rows, const uint16_t *labels, si
         guesses[i] = learn(g, rows + i * (size_t)g->plan.m, label);
     }
     return n;
+}
+
+uint32_t ef_grove_vote(const ef_grove *g, const float *row, uint32_t *out)
+{
+    size_t width = g->plan.width ? (size_t)g->plan.width : 1;
+    memset(out, 0, width * sizeof *out);
+    for (int32_t t = 0; t < g->plan.n_trees; t++) {
+        const ef_sapling *tree = g->trees + g->order[t];
+        ask(g, tree, ef_find(tree, row), 0, out);
+    }
+    return largest(out, width);
 }
 
 static const char *tree_wrong(const ef_plan *p, int32_t n, const uint16_t *feature,
