@@ -362,7 +362,7 @@ class Grower:
         if task.min_samples_leaf > min(nodes.draws(start, middle), nodes.draws(middle, end)):
             tree.feature[node] = LEAF  # the sample promised more than the rows hold
             return 0
-        if task.splitter != "exact" and end - start > GROUP_ROWS:
+        if end - start > self._counted_whole():
             # The race has seen some rows; the gain is computed from all of them.
             cells = nodes.cells(start, middle)
             tree.gain[node] = task.criterion.describe(cells, nodes.cells(start, end), True)[0]
@@ -372,6 +372,14 @@ class Grower:
         self.wanted += task.demand(middle - start, depth + 1)
         self.wanted += task.demand(end - middle, depth + 1)
         return 1
+
+    def _counted_whole(self) -> "int":
+        """Nodes of that many rows, or fewer, were surely counted whole by their race."""
+        task = self.task
+        if task.splitter == "exact":
+            return MASK
+        limited = task.budget.seconds is not None or task.budget.left() is not None
+        return GROUP_ROWS if limited or task.splitter != "mab" else EXACT_BELOW
 
     def close(self) -> "None":
         """Finish the tree in hand and add it to the forest: what is not split becomes a leaf.

@@ -481,6 +481,16 @@ static int64_t next_to_split(ef_tree *tree)
     return node;
 }
 
+/* Nodes of that many rows, or fewer, were surely counted whole by their race. */
+static int64_t counted_whole(const ef_tree *tree)
+{
+    const ef_task *task = tree->task;
+    if (task->splitter == EF_EXACT)
+        return EF_MASK;
+    return tree->limited || tree->left >= 0 || task->splitter != EF_MAB ? EF_GROUP_ROWS
+                                                                        : EF_EXACT_BELOW;
+}
+
 ef_status ef_tree_grow(ef_tree *tree, int64_t insertions)
 {
     const ef_task *task = tree->task;
@@ -525,7 +535,7 @@ ef_status ef_tree_grow(ef_tree *tree, int64_t insertions)
         }
         tree->leaves++;
         /* The race saw some rows; the gain is computed from all of them. */
-        if (task->splitter != EF_EXACT && n > EF_GROUP_ROWS)
+        if (n > counted_whole(tree))
             node->gain = (float)ef_gain(tree, start, middle, end);
         node->left = (uint32_t)add_node(tree, start, middle, node->depth + 1);
         node->right = (uint32_t)add_node(tree, middle, end, node->depth + 1);
