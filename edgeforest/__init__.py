@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         RandomPatchesClassifier,
         RandomPatchesRegressor,
     )
+    from edgeforest.forests.calibration import calibrate
     from edgeforest.forests.explanation import Explanation, explain, export_text
     from edgeforest.forests.importance import Importances, permutation_importance, stability
     from edgeforest.forests.merging import merge
@@ -51,6 +52,7 @@ __all__ = [
     "Spent",
     "Training",
     "Windows",
+    "calibrate",
     "explain",
     "export_text",
     "load",
@@ -77,6 +79,7 @@ _LATER = {
         "RandomPatchesClassifier",
         "RandomPatchesRegressor",
     ),
+    "forests.calibration": ("calibrate",),
     "forests.explanation": ("Explanation", "explain", "export_text"),
     "forests.importance": ("Importances", "permutation_importance", "stability"),
     "online": ("OnlineForest",),

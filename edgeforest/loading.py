@@ -16,7 +16,6 @@ from edgeforest.forest import (
     EQUAL,
     FEATURE,
     HUGE,
-    INF,
     KINDS,
     LEAF,
     LEVELS,
@@ -127,30 +126,31 @@ def take_header(forest: "Forest", model: "dict[str, Any]") -> "Forest":
     """Give a forest its header; raises anything if that is not what a training can have written."""
     for key in forest.header:
         setattr(forest, forest.attribute(key), model[key])
-    insertions, rows, rounds = model["spent"]
+    spent = insertions, rows, rounds = model["spent"]
     forest.spent = Spent(insertions, rows, rounds)
-    for value in model["spent"]:
-        _whole(value, 0, INF)
-    _whole(forest.seed, 0, MASK)
-    _whole(forest.scale, 1, LEVELS)
+    _whole(spent, 0, HUGE)
+    _whole([forest.seed], 0, MASK)
+    _whole([forest.scale], 1, LEVELS)
     if forest.limit is not None:
-        _whole(forest.limit, 1, INF)
-    names, m = forest.names, len(forest.names)
+        _whole([forest.limit], 1, HUGE)
+    names = forest.names
+    m = len(names)
     for part in (names, forest.importances, forest.categories):
         if not isinstance(part, list) or not 0 < len(part) == m <= FEATURE:
             raise ValueError
-    for value in forest.importances:
-        _whole(value, 0, 1000000)
+    _whole(forest.importances, 0, 1000000)
+    forest.calibration = numbers = model.get("calibration", ())
+    _whole(numbers, 0, MASK)
     for kinds in forest.categories:
         if kinds is not None:
             _refuse_odd(kinds, 254)
     "".join(names).encode()
-    regression = forest.criterion == "mse"
-    if regression is not (forest.classes is None) or type(model["bytes"]) is not bool:
+    classes = forest.classes
+    if (forest.criterion == "mse") is not (classes is None) or type(model["bytes"]) is not bool:
         raise ValueError
-    if forest.classes is not None:
-        forest.classes[0]  # at least one
-        _refuse_odd(forest.classes, 4096)
+    if classes is not None:
+        classes[0]  # at least one
+        _refuse_odd(classes, 4096)
     KINDS.index(forest.kind)
     CRITERIA.index(forest.criterion)
     SPLITTERS.index(forest.splitter)
@@ -158,9 +158,10 @@ def take_header(forest: "Forest", model: "dict[str, Any]") -> "Forest":
     return forest
 
 
-def _whole(value: "Any", low: "int", high: "float") -> "None":
-    if type(value) is not int or not low <= value <= high:
-        raise ValueError
+def _whole(values: "list[Any]", low: "int", high: "float") -> "None":
+    for value in values:
+        if type(value) is not int or not low <= value <= high:
+            raise ValueError
 
 
 def _refuse_odd(labels: "list[Any]", most: "int") -> "None":

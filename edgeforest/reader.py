@@ -39,7 +39,7 @@ ARRAYS = ("votes", "feature", "roots", "threshold", "leaf", "range")
 CHUNK = 16 * PIECE  # bytes of one read
 SEAL = 20  # bytes of the checksum at the end
 STATE = "training"  # the key of the state of an unfinished training
-SMALL = HEADER + ["spent", "wide", "bytes", STATE]  # keys of what is not an array
+SMALL = HEADER + ["calibration", "spent", "wide", "bytes", STATE]  # keys of what is not an array
 
 
 def read_model(source: "AnyPath | bytes | Seekable") -> "Forest":

@@ -38,6 +38,9 @@ def pieces(forest: "Any") -> "Iterator[str]":
     yield f',"version":{forest.version}'
     for key in forest.header:
         yield f',"{key}":{_text(getattr(forest, forest.attribute(key)))}'
+    numbers = getattr(forest, "calibration", None)
+    if numbers:
+        yield f',"calibration":{_text(numbers)}'
     for key, value in (
         ("spent", [spent.insertions, spent.rows_read, spent.rounds]),
         ("wide", wide),

@@ -38,7 +38,9 @@ def trimmed(model: Any) -> Forest:
     if not is_trimmed(found):  # Ctrl-C may have left nodes without a parent
         if None in _ends(found):
             raise ValueError("the trees of this forest share nodes; train or load it again")
-        found = keep(found, list(range(len(found))))
+        whole = found
+        found = keep(whole, list(range(len(whole))))
+        found.calibration = whole.calibration
         for leaf in walking.leaves(found):
             found.threshold[leaf] = 0.0
     most = sum(int(tree.max()) for tree in np.split(*_sums(found)))

@@ -103,6 +103,8 @@ def shrink(forest: Any, rows: Any = None, *, levels: int | None = None) -> tuple
         small.right = array("H", small.right)
     small.votes = subtrees.votes
     unshare(small, forest.n_votes)
+    if small.scale == forest.scale:  # every tree votes as it did
+        small.calibration = forest.calibration
     small.prepare()
     rows = rows_of(forest, rows)
     if rows is not None and not hasattr(rows, "__len__"):

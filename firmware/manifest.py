@@ -33,6 +33,7 @@ package(  # noqa: F821
         "reader.py",
         "shapes.py",
         "storage.py",
+        "sure.py",
         "transplant.py",
         "weights.py",
         "windows.py",

@@ -35,7 +35,7 @@ GROUPS = {
             "Rng",
         ],
     ),
-    "Models": ("", ["Forest", "load", "merge", "prune"]),
+    "Models": ("", ["Forest", "load", "calibrate", "merge", "prune"]),
     "Explaining": (
         "",
         [

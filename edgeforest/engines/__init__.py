@@ -22,7 +22,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast, get_args
 
-from edgeforest import core_pure, loading
+from edgeforest import core_pure, loading, sure
 from edgeforest.budget import Budget
 from edgeforest.budget import between
 from edgeforest.core_pure import Engine, Training
@@ -188,6 +188,10 @@ def _fastest() -> Engine:
 
 
 Forest.adapt = frames.rows_of  # boards have no frames, and so the model itself knows none
+Forest.calibration = None
+# A board calls those of `sure`, which it loads then: it has no room for methods that few ask for.
+Forest.predict_interval = sure.predict_interval  # type: ignore[method-assign,assignment]
+Forest.predict_set = sure.predict_set  # type: ignore[method-assign,assignment]
 
 
 def train_steps(

@@ -13,7 +13,7 @@ import edgeforest.estimators.out_of_bag as out_of_bag
 import edgeforest.estimators.trees as trees
 from edgeforest.estimators.out_of_bag import Drawn
 from edgeforest.estimators.parameters import Parameters
-from edgeforest.estimators.schema import encoded
+from edgeforest.estimators.schema import encoded, read_like_fit
 from edgeforest.forests import oob
 from edgeforest.forests.merging import keep
 from edgeforest.host.fitted import check_fitted
@@ -254,6 +254,22 @@ class BaseForest(Parameters):
 
         check_fitted(self)
         return explain(self, row)
+
+    def calibrate(self: Self, X: Any, y: Any) -> Self:
+        """Make `predict_interval` or `predict_set` possible: see `edgeforest.calibrate`.
+
+        If X and y are those of `fit`, each row counts only the trees that did not draw it.
+        Otherwise they must be rows that `fit` was not given.
+
+        >>> from edgeforest import RandomForestClassifier
+        >>> X, y = [[i % 50] for i in range(600)], [i % 50 + i % 7 > 30 for i in range(600)]
+        >>> forest = RandomForestClassifier(20, random_state=0).fit(X, y).calibrate(X, y)
+        >>> forest.predict_set([[10], [27]], coverage=0.99).tolist()
+        [[True, False], [True, True]]
+        """
+        check_fitted(self)
+        out_of_bag.calibrate(self.forest_, self.draws_, read_like_fit(self, X), y)
+        return self
 
     # ---- What is known of the forest
 

@@ -109,6 +109,20 @@ class ForestClassifier(BaseForest):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
+    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Whether each class may be that of a row, (rows, classes), in the order of `classes_`.
+
+        The true class is among them with this chance, from 0.5 to 0.99. `calibrate` comes first.
+
+        >>> from edgeforest import RandomForestClassifier
+        >>> X, y = [[i % 50] for i in range(600)], ["ab"[i % 50 + i % 7 > 30] for i in range(600)]
+        >>> forest = RandomForestClassifier(20, random_state=0).fit(X, y).calibrate(X, y)
+        >>> [forest.classes_[places].tolist() for places in forest.predict_set([[10], [27]], 0.99)]
+        [['a'], ['a', 'b']]
+        """
+        table = encoded(self, X)
+        return prediction.sets(self.forest_, table, coverage)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy: the share of rows whose class is predicted correctly.
 

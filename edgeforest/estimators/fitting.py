@@ -65,7 +65,8 @@ def fit(
     if prepared is None:
         return None
     training, rows, target, classes = prepared
-    draws = oob.Draws(training, oob.fingerprint(rows.values, target))
+    given = sampling.rows_in(X) if limited else rows.n
+    draws = oob.Draws(training, oob.fingerprint(rows.values, target), given)
     if (estimator.oob_score or estimator.tol is not None) and not draws.leaves_out():
         name = "oob_score" if estimator.oob_score else "tol"
         raise ValueError(

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgeforest import sure
 from edgeforest.forests import oob
+from edgeforest.forests.calibration import numbers_of, places_of
 from edgeforest.forests.merging import keep
+from edgeforest.host import arrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from edgeforest.host.values import Array
 
 SAMPLE = 4096  # rows whose out-of-bag score decides when to stop
+MOST = 10_000  # rows that calibrate: the coverage that they promise is right within 0.003
 
 
 class Drawn:
@@ -38,6 +42,10 @@ class Drawn:
     def next_number(self, n_trees: int) -> int:
         """The number of the next tree: the trees before it keep their random streams."""
         return max([number for _, number in self.trees], default=n_trees - 1) + 1
+
+    def has_part_of(self, n: int) -> bool:
+        """Whether a training was given that many rows and has read a part of them."""
+        return any(draws.given == n != draws.n for draws, _ in self.trees)
 
     def left_out(self, rows: Rows, target: Array) -> list[NDArray[np.bool_]] | None:
         """For each tree, which of these rows it did not draw; None if no tree drew from them."""
@@ -79,6 +87,28 @@ def scored(
     if classes is not None:
         truth, guess = classes.take(truth), classes.take(guess.argmax(axis=1))
     return float(oob_score(truth, guess)), answers
+
+
+def calibrate(forest: Forest, drawn: Drawn, rows: Rows, y: Any) -> None:
+    """Calibrate a forest by rows; those that trees drew count only the others."""
+    target, classes = arrays.read_target(y, rows.n, forest.regression)
+    outside = drawn.left_out(rows, target)
+    if outside is None and drawn.has_part_of(rows.n):
+        raise ValueError(
+            "X must not be the rows of fit here: to keep its budget in seconds, fit has read a part "
+            "of them; give rows that it was not given"
+        )
+    some = oob.some(rows.n, MOST, forest.seed)
+    asked = sure.twin_of(forest) if forest.regression else forest
+    bag = oob.OutOfBag(rows.encoded(forest)[some], target[some], asked.n_votes)
+    if outside is None:
+        outside = [np.ones(rows.n, np.bool_)] * len(forest)
+    bag.add(asked, [free[some] for free in outside])
+    truths = bag.y.tolist()
+    if classes is not None:
+        truths = places_of(forest, classes[bag.y].tolist())
+    numbers = numbers_of(forest, bag.totals.tolist(), bag.trees.tolist(), truths)
+    forest.calibration = numbers
 
 
 class EarlyStopping:

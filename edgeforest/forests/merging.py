@@ -365,6 +365,7 @@ def append(forest: Forest, tree: Forest) -> None:
     (4, ['a', 'b', 'c'])
     """
     _refuse_other_features([forest, tree])
+    forest.calibration = None  # it was that of other trees
     if forest.classes is not None:
         known = forest.classes
         forest.classes = _union([known, tree.classes], "classes", CLASSES)

@@ -28,9 +28,10 @@ BLOCK = 4096  # rows at once
 class Draws:
     """What the trees of one training drew."""
 
-    def __init__(self, training: Any, data: int) -> None:
+    def __init__(self, training: Any, data: int, given: int) -> None:
         self.data = data  # `fingerprint` of the rows
         self.n = training.data.n
+        self.given = given  # rows, of which a budget in seconds may have read a part
         self.seed = training.seed
         self.patch = training.data.patch
         self.weights = training.data.weights

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from edgeforest.forests import oob
+from edgeforest.forests.calibration import places_of
 from edgeforest.forests.merging import keep
 from edgeforest.forests.walking import forest_of
 from edgeforest.host import arrays
@@ -97,12 +98,8 @@ def _answers(model: Any, X: Any, y: Any) -> tuple[Array, Array, Array]:
         truth = arrays.read_values(y, rows.n)[some][:, None]
         said = oob.values(forest, said, 1)
     else:
-        assert forest.classes is not None
         labels, codes = arrays.read_classes(y, rows.n)
-        unknown = [v for v in labels.tolist() if v not in forest.classes]
-        if unknown:
-            raise ValueError(f"y has {unknown[0]!r}, which is not a class of the forest")
-        places = np.array([forest.classes.index(v) for v in labels.tolist()])
+        places = np.array(places_of(forest, labels.tolist()))
         truth = np.eye(forest.n_votes)[places[codes[some]]]
         said = said / np.maximum(said.sum(axis=2, keepdims=True), 1)
     return said, outside, truth
