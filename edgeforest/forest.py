@@ -114,8 +114,8 @@ class Forest:
     all_numbers: "bool"
     cut: "array[int] | None"
     packed: "Any"  # what an engine makes of the arrays when it first predicts
-    calibration: "list[int] | None"  # the numbers that `sure` needs, if there are any
-    twin: "Forest"  # what `sure` makes of the arrays when it is first asked
+    calibration: "Sequence[int] | None"  # the numbers that `sure` needs, if there are any
+    twin: "Forest | None"  # what `sure` makes of the arrays when it is first asked
     if 0:  # for type checkers: on a computer `engines` adds them; a board calls those of `sure`
 
         def predict_interval(self, rows: "Any", coverage: "float" = 0.9) -> "Any": ...

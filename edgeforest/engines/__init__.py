@@ -188,7 +188,7 @@ def _fastest() -> Engine:
 
 
 Forest.adapt = frames.rows_of  # boards have no frames, and so the model itself knows none
-Forest.calibration = None
+Forest.calibration = Forest.twin = None
 # A board calls those of `sure`, which it loads then: it has no room for methods that few ask for.
 Forest.predict_interval = sure.predict_interval  # type: ignore[method-assign,assignment]
 Forest.predict_set = sure.predict_set  # type: ignore[method-assign,assignment]
