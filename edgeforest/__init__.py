@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         RandomPatchesClassifier,
         RandomPatchesRegressor,
     )
+    from edgeforest.estimators.tuning import Tuning, tune
     from edgeforest.forests.calibration import calibrate
     from edgeforest.forests.explanation import Explanation, explain, export_text
     from edgeforest.forests.importance import Importances, permutation_importance, stability
@@ -51,6 +52,7 @@ __all__ = [
     "Rng",
     "Spent",
     "Training",
+    "Tuning",
     "Windows",
     "calibrate",
     "explain",
@@ -66,6 +68,7 @@ __all__ = [
     "train",
     "train_source",
     "train_steps",
+    "tune",
 ]
 
 # Loaded when they are asked for: what only trains on a board's budget starts at once.
@@ -79,6 +82,7 @@ _LATER = {
         "RandomPatchesClassifier",
         "RandomPatchesRegressor",
     ),
+    "estimators.tuning": ("Tuning", "tune"),
     "forests.calibration": ("calibrate",),
     "forests.explanation": ("Explanation", "explain", "export_text"),
     "forests.importance": ("Importances", "permutation_importance", "stability"),

@@ -17,7 +17,8 @@ GROUPS = {
     "Estimators": (
         "With scikit-learn's API; they need NumPy. The other estimators have the parameters of "
         "the first one.",
-        [name for name in edgeforest.__all__ if name.endswith(("Classifier", "Regressor"))],
+        [n for n in edgeforest.__all__ if n.endswith(("Classifier", "Regressor"))]
+        + ["tune", "Tuning"],
     ),
     "Training": (
         "Without NumPy, scikit-learn or anything else, on boards too.",
@@ -51,7 +52,7 @@ GROUPS = {
     ),
     "Export": ("In `edgeforest.export`.", edgeforest.export.__all__),
 }
-GROUPS["Estimators"][1].sort(key=lambda name: (not name.startswith("RandomForest"), name))
+GROUPS["Estimators"][1].sort(key=lambda n: (not n.startswith("RandomForest"), n == n.lower(), n))
 # Of these classes a user meets some methods only; the others are for the engines.
 METHODS = {
     "Training": ["forest", "working_bytes"],
