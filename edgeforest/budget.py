@@ -1,32 +1,25 @@
 """The hard budget of a training, the share of each tree in it, and the random stream.
 
     Budget    limits in insertions, seconds and bytes; `take` grants work before it is done
-    share     what one of several trees gets of it
     Rng       the same random integers on every machine
-    between   and other checks of what the user gave
-
-The checks are here because every file of its own costs a board half a kilobyte.
+    between   checks a number that the user gave
 
 This file runs unchanged on CPython and MicroPython.
 """
 
-import time
-from array import array
+from edgeforest.forest import INF, MASK, Spent
 
-from edgeforest.forest import (
-    CRITERIA,
-    INF,
-    KINDS,
-    MASK,
-    SPLITTERS,
-    Spent,
-    is_sequence,
-)
+try:
+    from time import ticks_diff as _ticks_diff  # type: ignore[attr-defined]
+    from time import ticks_ms as _ticks  # type: ignore[attr-defined]
+except ImportError:
+    from edgeforest.clock import ticks_diff as _ticks_diff
+    from edgeforest.clock import ticks_ms as _ticks
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
 
-LATE = "the time was up while rows were read; give more seconds"
+EDGE_ROWS = 4096  # rows of the data that are read to place the codes
 
 
 class Rng:
@@ -92,19 +85,6 @@ class Rng:
         for i in range(min(count, n - 1)):
             j = i + self.below(n - i)
             values[i], values[j] = values[j], values[i]
-
-
-def _ticks() -> "int":
-    return int(time.monotonic() * 1000)
-
-
-def _ticks_diff(now: "int", then: "int") -> "int":
-    return now - then
-
-
-if hasattr(time, "ticks_ms"):  # MicroPython's clock wraps around; ticks_diff knows
-    _ticks = time.ticks_ms
-    _ticks_diff = time.ticks_diff  # type: ignore[attr-defined]
 
 
 class Budget:
@@ -189,27 +169,13 @@ class Budget:
         the time as much as brings it to its part of what reading has left.
         """
         if self.insertions is not None:
+            from edgeforest.shares import share
+
             self.ceiling = self.spent.insertions + share(self.insertions, index, planned)
         if self.seconds is not None:
+            from edgeforest.shares import deadline
+
             self.until = deadline(self.seconds, read, index, planned)
-
-
-def share(insertions: "int", index: "int", planned: "int") -> "int":
-    """The insertions of one tree; all shares add up.
-
-    >>> [share(10, i, 4) for i in range(4)]
-    [2, 3, 2, 3]
-    """
-    return insertions * (index + 1) // planned - insertions * index // planned
-
-
-def deadline(seconds: "float", read: "float", index: "int", planned: "int") -> "float":
-    """When one tree has to stop, if reading took until `read`.
-
-    >>> [deadline(10.0, 2.0, i, 4) for i in range(4)]
-    [4.0, 6.0, 8.0, 10.0]
-    """
-    return read + (seconds - read) * (index + 1) / planned
 
 
 def millionths(gains: "Sequence[float]") -> "list[int]":
@@ -220,64 +186,10 @@ def millionths(gains: "Sequence[float]") -> "list[int]":
     return [int(v / (total or 1) * 1000000 + 0.5) for v in gains]
 
 
-# ---- Checks: an error about an argument begins with its name -----------------------------------
-
-
-def one_of(name: "str", value: "Any", allowed: "tuple[str, ...]") -> "None":
-    """Refuse a value that is none of those allowed."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
-
-
-def refuse_unknown(kind: "str", criterion: "str", splitter: "str") -> "None":
-    """Refuse a kind, criterion or splitter that does not exist."""
-    one_of("kind", kind, KINDS)
-    one_of("criterion", criterion, CRITERIA)
-    one_of("splitter", splitter, SPLITTERS)
-
-
 def between(name: "str", value: "Any", low: "float", high: "float", advice: "str" = "") -> "Any":
     """The value as a plain number of the kind of `low`; refused if it is not from low to high."""
-    whole = isinstance(low, int)
-    fits = hasattr(value, "__index__" if whole else "__float__")  # NumPy's numbers too
-    if isinstance(value, bool) or not (fits or isinstance(value, int if whole else (int, float))):
-        raise TypeError(
-            f"{name} must be a {'whole ' if whole else ''}number, got {value!r}{advice}"
-        )
-    if not low <= value <= high or value == INF:
-        upto = f"from {low} to {high}" if high < INF else f"at least {low}"
-        raise ValueError(f"{name} must be {upto}, got {value}{advice}")
-    return int(value) if whole else float(value)
+    if type(value) is type(low) and low <= value <= high and value < INF:
+        return value
+    from edgeforest.checks import as_number  # which knows other numbers, and says what is wrong
 
-
-def plain(v: "Any", i: "int", what: "str") -> "Any":
-    """A label or category as plain Python that JSON can hold; None where it is missing."""
-    if hasattr(v, "item") and not is_sequence(v):
-        v = v.item()
-    if v is None:
-        return None
-    if not isinstance(v, (str, int, float, bool)) or v in (INF, -INF):
-        raise TypeError(f"row {i} of {what} must be text or a number, got {v!r}")
-    return v if v == v else None
-
-
-def sorted_set(values: "Iterable[Any]", what: "str") -> "list[Any]":
-    """The distinct values in their order."""
-    try:
-        return sorted(set(values))
-    except TypeError:
-        raise ValueError(f"{what} must be all text or all numbers, got a mixture") from None
-
-
-def floats(given: "Any", what: "str") -> "array[float]":
-    """A column of values as float32, none of them infinite."""
-    try:
-        values = array("f", list(given))  # a list: an array made of bytes would take their bits
-        total = sum(values)
-        if total - total == 0 or all([v - v == 0 or v != v for v in values]):
-            return values
-    except (TypeError, ValueError, OverflowError):
-        pass
-    from edgeforest.careful import careful_floats
-
-    return careful_floats(given, what)
+    return as_number(name, value, low, high, advice)

@@ -1,7 +1,8 @@
 """Categorical features: each value has a code. A board loads this file when it is given some."""
 
-from edgeforest.budget import between, plain, sorted_set
+from edgeforest.budget import between
 from edgeforest.forest import is_sequence
+from edgeforest.labels import plain, sorted_set
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *

@@ -3,31 +3,20 @@
     Data      features as codes 1..255 (0 is missing), labels or targets as whole numbers
     Reader    how values become codes; an engine may have a faster one
 
-Bytes are codes already. Other numbers are coded by `bounds`, which a board loads when it is given
-some.
+Bytes are codes already. Other numbers are coded by `bounds`, other labels by `labels`, which a
+board loads when it is given some.
 
 This file runs unchanged on CPython and MicroPython.
 """
 
-from array import array
-
-from edgeforest.budget import LATE, between, floats, plain, sorted_set
-from edgeforest.forest import (
-    BOARD,
-    FEATURE,
-    LEVELS,
-    MASK,
-    SUM,
-    amount,
-    check_steady,
-    is_sequence,
-)
+from edgeforest.budget import EDGE_ROWS
+from edgeforest.forest import BOARD, FEATURE, LEVELS, MASK, SUM, is_sequence
 
 if 0:  # for type checkers: a board compiles nothing of it
-    from edgeforest.budget import Budget, Rng
-    from edgeforest.host.types import *
+    from array import array
 
-EDGE_ROWS = 4096  # rows of the data that place the codes
+    from edgeforest.budget import Rng
+    from edgeforest.host.types import *
 
 
 class Reader:
@@ -35,28 +24,13 @@ class Reader:
 
     def classes(self, y: "Any", n: "int") -> "tuple[list[Any], Any]":
         """The classes in their order, and the place of each row's class among them."""
-        try:
-            kinds: "Any" = {plain(v, 0, "") for v in set(y)}
-        except TypeError:
-            kinds = [None]
-        if None in kinds:  # something is wrong: find the first row where
-            for i, v in enumerate(y):
-                if plain(v, i, "the labels") is None:
-                    raise ValueError(f"the label of row {i} is missing; drop rows without a label")
-        classes = sorted_set(kinds, "labels")
-        if len(classes) > 4096:
-            raise ValueError(
-                f"at most 4096 classes, got {len(classes)}; for numbers use criterion='mse'"
-            )
-        if BOARD and isinstance(y, bytearray) and classes == list(range(len(classes))):
-            return classes, y  # as it is: a small heap has no room for a copy
-        place = {v: k for k, v in enumerate(classes)}
-        codes: "Any" = bytearray(n) if len(place) < 257 else array("H", bytes(2 * n))
-        i = -1
-        for i, v in enumerate(y):
-            codes[i] = place[v]
-        check_steady(i + 1 == n, "y", n)
-        return classes, codes
+        if BOARD and isinstance(y, bytearray):
+            classes = sorted(set(y))
+            if classes == list(range(len(classes))):
+                return classes, y  # as it is: a small heap has no room for a copy
+        from edgeforest.labels import read_labels
+
+        return read_labels(y, n)
 
     def targets(self, y: "Any", n: "int") -> "tuple[float, float, Any]":
         """The smallest target, the span of all, and each as a level from 0 to 65535 in it."""
@@ -66,50 +40,14 @@ class Reader:
 
     def columns(self, task: "Any", rng: "Rng") -> "None":
         """Give the data of a training their columns of codes."""
-        read_columns(task.data, rng, task.budget)
+        data, budget = task.data, task.budget
+        if not data.in_place or data.categories != [None] * data.m or budget.late():
+            from edgeforest.reading import read_columns
 
-
-def read_columns(data: "Data", rng: "Rng", budget: "Budget", encode: "Any" = None) -> "None":
-    """Quantise once: bounds from a random sample of rows, then every value becomes a code."""
-    n = data.n
-    data.columns = []
-    data.bounds = []
-    sample = None
-    if n > EDGE_ROWS and not data.raw:
-        sample = array("I", bytes(4 * EDGE_ROWS))
-        rng.fill(sample, n)
-    budget.spent.rows_read += min(n, EDGE_ROWS)
-    for f in range(data.m):
-        check_in_time(budget)
-        codes: "Any" = ()
-        bounds: "Any" = ()
-        try:
-            values = data.column(f)
-            if data.categories[f] is not None:
-                from edgeforest.categories import read_categories
-
-                codes = read_categories(data, f, values)
-                bounds = array("f", range(len(data.categories[f] or ()) + 1))
-            elif data.raw:
-                bounds = range(256)  # the threshold of code c is c
-                codes = values if data.in_place else bytearray(values)
-            else:
-                from edgeforest import bounds as places
-
-                values = floats(values, f"feature {data.names[f]!r} (not in categorical)")
-                bounds = places.make_bounds([values[i] for i in sample] if sample else values)
-                codes = (encode or places.encode)(values, bounds)
-        except LookupError:
-            pass
-        check_steady(len(codes) == n, f"feature {data.names[f]!r}", n)
-        data.columns.append(codes)
-        data.bounds.append(bounds)
-
-
-def check_in_time(budget: "Budget") -> "None":
-    """Refuse to read on when the time is up."""
-    if budget.late():
-        raise ValueError(LATE)
+            return read_columns(data, rng, budget)
+        budget.spent.rows_read += min(data.n, EDGE_ROWS)
+        data.columns = [data.column(f) for f in range(data.m)]
+        data.bounds = [range(256)] * data.m  # the threshold of code c is c
 
 
 class Data:
@@ -143,9 +81,9 @@ class Data:
             self.raw = is_raw(X, by_column)
             self.in_place = self.raw and by_column and not hasattr(X[0], "dtype")
         if not is_sequence(y) or len(y) != self.n:
-            raise ValueError(
-                f"y must be a list of {self.n} labels or numbers, one a row; got {amount(y)}"
-            )
+            from edgeforest.checks import refuse_length
+
+            refuse_length("y", self.n, "labels or numbers, one a row", y)
         self.regression = regression
         self.low = self.span = 0.0
         self.classes: "list[Any] | None" = None
@@ -159,6 +97,8 @@ class Data:
                 self.classes, self.y = reader.classes(y, self.n)
                 self.width = len(self.classes or ())
         except LookupError:
+            from edgeforest.checks import check_steady
+
             check_steady(False, "y", self.n)
 
     def name_features(self, names: "Any", categorical: "Any") -> "None":
@@ -167,7 +107,9 @@ class Data:
             names = [f"x{f}" for f in range(self.m)]
         self.names = [str(name) for name in names] if is_sequence(names) else []
         if len(self.names) != self.m:
-            raise ValueError(f"names must be a list of {self.m} names, got {amount(names)}")
+            from edgeforest.checks import refuse_length
+
+            refuse_length("names", self.m, "names", names)
         # A list of values where the feature is categorical.
         self.categories: "list[list[Any] | None]" = [None] * self.m
         if categorical != ():
@@ -209,13 +151,3 @@ def vote_shares(counts: "Sequence[int]", total: "int", scale: "int") -> "list[in
         shares.append(now - before)
         before = now
     return shares
-
-
-# ---- Reading what the user gave ---------------------------------------------------------------
-
-
-def part_of(name: "str", value: "Any", whole: "int") -> "int":
-    """How many that is: a whole number, or a share of `whole` if it is a float."""
-    if isinstance(value, float):
-        return max(1, int(between(name, value, 1e-9, 1.0) * whole))
-    return min(whole, int(between(name, value, 1, MASK)))

@@ -27,15 +27,18 @@ to the letter), `entropy`, `weights`.
 import math
 from array import array
 
-from edgeforest.budget import Budget, Rng, between, millionths, refuse_unknown
-from edgeforest.codes import Data, Reader, part_of, vote_scale, vote_shares
+from edgeforest.budget import Budget, Rng, between, millionths
+from edgeforest.codes import Data, Reader, vote_scale, vote_shares
 from edgeforest.criteria import Split, decide, node_word
 from edgeforest.forest import (  # type: ignore[attr-defined]
     BOARD,
+    CRITERIA,
     HUGE,
+    KINDS,
     LEAF,
     LEVELS,
     MASK,
+    SPLITTERS,
     Forest,
     collect,
     kernel,
@@ -228,26 +231,6 @@ def sizes(forest: "Forest") -> "tuple[int, int, int]":
     return len(forest.roots), len(forest.feature), len(forest.votes)
 
 
-def cut_back(forest: "Forest", sizes: "tuple[int, int, int] | None") -> "int":
-    """Take back what Ctrl-C has left of a tree that was being added; returns how many there are.
-
-    `sizes` are those without it; None if no tree was added yet to those of an earlier run.
-    """
-    if sizes is None:
-        return len(forest.roots)
-    trees, nodes, votes = sizes
-    values: "Any"
-    for values, n in (
-        (forest.feature, nodes),
-        (forest.threshold, nodes),
-        (forest.right, nodes),
-        (forest.votes, votes),
-        (forest.roots, trees),
-    ):
-        values[n:] = values[:0]
-    return trees
-
-
 class Grower:
     """Grows one tree after the other out of races; how an engine counts is up to its `nodes`.
 
@@ -388,7 +371,11 @@ class Grower:
         """
         tree, task = self.tree, self.task
         if tree is None:
-            if cut_back(task.grown, self.whole):
+            if self.whole and self.whole != sizes(task.grown):
+                from edgeforest.undoing import cut_back
+
+                cut_back(task.grown, self.whole)
+            if task.grown.roots:
                 return
             tree = GrowingTree(task.data.n)
         if not tree.feature:  # stopped before it began
@@ -559,9 +546,11 @@ class Training:
         engine: "Engine" = ENGINE,
         n_jobs: "int" = 1,
     ) -> "None":
-        refuse_unknown(kind, criterion, splitter)
-        self.kind, self.splitter = kind, splitter
-        self.engine, self.n_jobs = engine, n_jobs
+        if kind not in KINDS or criterion not in CRITERIA or splitter not in SPLITTERS:
+            from edgeforest.checks import refuse_unknown
+
+            refuse_unknown(kind, criterion, splitter)
+        self.kind, self.splitter, self.engine, self.n_jobs = kind, splitter, engine, n_jobs
         extra = kind == "extra-trees"
         if n_bins is None:
             n_bins = 2 if extra else 16  # ExtraTrees: one random threshold a feature
@@ -612,7 +601,6 @@ class Training:
 
             check_room(self)
         reader.columns(self, rng)
-        self.planned = self.in_all = self._plan()  # a caller may ask for fewer of them
         self.following = 0  # which of the planned trees is next
         self.read: "float | None" = None  # seconds until all rows were read
         self.importance = [0.0] * data.m
@@ -625,18 +613,31 @@ class Training:
     def _size(
         self, max_features: "int | float | None", max_samples: "int | float | None"
     ) -> "None":
-        """Find out how many features a race has, and how many rows a tree draws."""
-        data, usable = self.data, len(self.features)
-        if max_features is None:
-            every = self.kind == "extra-trees" and data.regression
-            max_features = usable if every else int(math.sqrt(usable))
-        self.max_features = part_of("max_features", max_features, usable)
-        drawable = data.drawable()
-        if max_samples is None:
-            max_samples = useful_rows(self.max_depth, data.regression) or drawable
-        self.sample_size = part_of("max_samples", max_samples, drawable)
+        """Find out how many features a race has, how many rows a tree draws, how many trees grow."""
+        data = self.data
+        self.max_features = usable = len(self.features)
+        self.sample_size = drawable = data.drawable()
+        if max_features is not None:
+            from edgeforest.checks import part_of
+
+            self.max_features = part_of("max_features", max_features, usable)
+        elif self.kind != "extra-trees" or not data.regression:
+            self.max_features = int(math.sqrt(usable))
+        if max_samples is not None:
+            from edgeforest.checks import part_of
+
+            self.sample_size = part_of("max_samples", max_samples, drawable)
+        else:
+            useful = useful_rows(self.max_depth, data.regression)
+            self.sample_size = min(useful or drawable, drawable)
         # Places that a tree needs to draw its rows into.
         self.row_places = self.sample_size if self.bootstrap or data.weights else drawable
+        self.in_all = self.n_trees
+        if self.budget.insertions is not None:
+            from edgeforest.shares import affordable
+
+            self.in_all = affordable(self, LEAST_ROWS)
+        self.planned = self.in_all  # a caller may ask for fewer of them
 
     def _begin(self, criterion: "str") -> "Forest":
         """The forest without trees."""
@@ -653,18 +654,6 @@ class Training:
         if self.engine.predictor:
             forest.predictor = self.engine.predictor(forest)
         return forest
-
-    def _plan(self) -> "int":
-        # Each tree gets an equal share up front, so that trees may grow in any order or at once.
-        # Shares too small to grow a tree with would be wasted: then there are fewer trees.
-        if self.budget.insertions is None:
-            return self.n_trees
-        least = {"mab": LEAST_ROWS, "mab-paper": 1000}.get(self.splitter, self.sample_size)
-        depth = 0 if self.splitter == "exact" else max(0, self.max_depth - 5)
-        cost = self.demand(self.sample_size, depth, least) * self.max_features
-        if not cost:
-            return self.n_trees
-        return min(self.n_trees, max(1, self.budget.insertions // cost))
 
     def demand(self, n: "int", depth: "int", rows: "int" = RACE_ROWS) -> "int":
         """Rows that the races of a subtree want: n rows at `depth`, if a race wants `rows`."""

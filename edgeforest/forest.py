@@ -177,27 +177,17 @@ class Forest:
 
     def encode(self, row: "Any") -> "array[float]":
         """A row as the float32 numbers that trees compare: categories become their codes."""
-        if is_sequence(row):
+        is_list = is_sequence(row)
+        if is_list:
             row = list(row)  # an array made of bytes would take their bits
-        if not is_sequence(row) or len(row) != self.n_features:
-            raise ValueError(f"a row must have {self.n_features} values, got {amount(row)}")
-        if self.all_numbers:
-            try:
-                return array("f", row)
-            except (TypeError, ValueError, OverflowError):
-                pass
-        values = array("f")
-        for f, v in enumerate(row):
-            try:
-                place = self.places[f]
-                if place is None:
-                    v = as_float(v, 0, "")
-                else:  # an unknown category goes as missing goes
-                    v = place.get(v.item() if hasattr(v, "item") else v, NAN)
-                values.append(v)
-            except TypeError:
-                raise TypeError(f"feature {self.names[f]!r} must be a number, got {v!r}") from None
-        return values
+            if self.all_numbers and len(row) == self.n_features:
+                try:
+                    return array("f", row)
+                except (TypeError, ValueError, OverflowError):
+                    pass
+        from edgeforest.rows import encode_row
+
+        return encode_row(self, row, is_list)
 
     def predict_into(self, row: "Any", out: "MutableSequence[int]") -> "int":
         """Sum the trees' votes for `row` into `out`, without allocation; returns the winner's place.
@@ -249,7 +239,12 @@ class Forest:
 
     def vote(self, rows: "Any") -> "tuple[bool, list[tuple[int, list[int]]]]":
         """Predict one row or many: whether it is one, and the (winner, votes) of each."""
-        rows = as_rows(self.adapt(rows) if self.adapt else rows)
+        if self.adapt:
+            rows = self.adapt(rows)
+        if not is_sequence(rows):
+            from edgeforest.rows import as_rows
+
+            rows = as_rows(rows)
         one = len(rows) > 0 and not is_sequence(rows[0])
         answers = []
         for row in [rows] if one else rows:
@@ -325,35 +320,3 @@ def is_sequence(value: "Any") -> "bool":
         return not isinstance(value, (str, dict, set)) and len(value) >= 0
     except TypeError:
         return False
-
-
-def as_rows(rows: "Any") -> "Any":
-    """A row or rows as something to index."""
-    if is_sequence(rows):
-        return rows
-    if isinstance(rows, (str, dict, set)) or not hasattr(rows, "__iter__"):
-        raise TypeError(f"give a row, or a list of rows; got {rows!r}")
-    return list(rows)
-
-
-def amount(value: "Any") -> "int | str":
-    """What was given instead of a list of the right length."""
-    return len(value) if is_sequence(value) else repr(value)
-
-
-def as_float(v: "Any", i: "int", what: "str") -> "float":
-    """A value as a float, NaN for None; a TypeError if it is not a number."""
-    try:
-        if not isinstance(v, (str, bytes, bytearray)):
-            return NAN if v is None else float(v)
-    except (TypeError, ValueError):
-        pass
-    except OverflowError:
-        return INF if v > 0 else -INF
-    raise TypeError(f"row {i} of {what} must be a number, got {v!r}")
-
-
-def check_steady(holds: "bool", what: "str", n: "int") -> "None":
-    """Refuse data that are not what `len` said, or were something else when they were read again."""
-    if not holds:
-        raise ValueError(f"{what} must yield {n} values, as its length says, and not change")

@@ -13,7 +13,8 @@ from array import array
 
 from edgeforest.bounds import code_of
 from edgeforest.budget import Rng
-from edgeforest.codes import part_of, vote_shares
+from edgeforest.checks import part_of
+from edgeforest.codes import vote_shares
 from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, Z, criterion_of
 from edgeforest.intervals import measure
 from edgeforest.criteria import Contender, best_arm, minus, node_word, total_of

@@ -2,7 +2,7 @@
 
 import struct
 
-from edgeforest.codes import EDGE_ROWS
+from edgeforest.budget import EDGE_ROWS
 from edgeforest.forest import BOARD
 
 if 0:  # for type checkers: a board compiles nothing of it

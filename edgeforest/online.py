@@ -20,7 +20,8 @@ The trees themselves are in `grove`. This file runs unchanged on CPython and Mic
 
 from array import array
 
-from edgeforest.budget import Budget, between, millionths, plain, refuse_unknown, sorted_set
+from edgeforest.budget import Budget, between, millionths
+from edgeforest.checks import check_steady, refuse_unknown
 from edgeforest.codes import vote_scale
 from edgeforest.core_pure import ENGINE
 from edgeforest.forest import (
@@ -33,16 +34,15 @@ from edgeforest.forest import (
     NAN,
     Forest,
     Spent,
-    as_float,
-    as_rows,
     attribute,
-    check_steady,
     collect,
     is_sequence,
 )
 from edgeforest.grove import CATEGORIES, SCALE, START, Grove, Plan
+from edgeforest.labels import plain, sorted_set
 from edgeforest.loading import from_base64
 from edgeforest.lock import Lock
+from edgeforest.rows import as_float, as_rows
 from edgeforest.transplant import for_forest, for_grove, widened
 from edgeforest.writer import to_base64
 
@@ -705,7 +705,7 @@ def _seq(values: "Any") -> "Any":
         return values.to_numpy()
     if hasattr(values, "suboffsets") and values.ndim > 1:  # Python cannot slice this memoryview
         return values.tolist()
-    return as_rows(values)
+    return values if is_sequence(values) else as_rows(values)
 
 
 def _flat(rows: "Any", m: "int") -> "array[float] | None":

@@ -14,7 +14,6 @@ if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
 
 PAPER_BATCH = 1000  # B of Algorithm 1
-LOG2E = 1.4426950408889634
 
 
 def normal_quantile(p: "float") -> "float":
@@ -40,6 +39,8 @@ def estimate(
             )
         mean /= n
         return mean, square / n - mean * mean
+    if criterion == "entropy":
+        from edgeforest.entropy import LOG2E
     for side, n_side in ((left, n_left), (minus(total, left), n_right)):
         s = sum([i * i for i in side]) / (n_side * n_side)
         for i in side:

@@ -4,7 +4,8 @@ A board whose features are one buffer of bytes each does not load this file.
 """
 
 from edgeforest.budget import between
-from edgeforest.forest import FEATURE, MASK, check_steady, is_sequence
+from edgeforest.checks import check_steady
+from edgeforest.forest import FEATURE, MASK, is_sequence
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *

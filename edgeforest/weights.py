@@ -6,7 +6,9 @@ A row's weight is its chance to be drawn for a tree. Histograms then stay plain 
 from array import array
 
 from edgeforest.budget import between
-from edgeforest.forest import HUGE, MASK, amount, as_float, check_steady, is_sequence
+from edgeforest.checks import check_steady, refuse_length
+from edgeforest.forest import HUGE, MASK, is_sequence
+from edgeforest.rows import as_float
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.budget import Rng
@@ -20,9 +22,7 @@ def read_weights(data: "Data", sample_weight: "Any", class_weight: "Any") -> "ar
     if sample_weight is None:
         sample_weight = [1.0] * n
     if not is_sequence(sample_weight) or len(sample_weight) != n:
-        raise ValueError(
-            f"sample_weight must be a list of {n} weights, got {amount(sample_weight)}"
-        )
+        refuse_length("sample_weight", n, "weights", sample_weight)
     weights = [as_float(w, i, "sample_weight") for i, w in enumerate(sample_weight)]
     check_steady(len(weights) == n, "sample_weight", n)
     if class_weight is not None:

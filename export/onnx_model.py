@@ -25,7 +25,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgeforest import engines
-from edgeforest.budget import one_of
+from edgeforest.checks import one_of
 from edgeforest.forest import Forest
 from edgeforest.forests import walking
 from edgeforest.host.version import __version__

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from edgeforest import engines as engine
-from edgeforest.budget import millionths, plain
+from edgeforest.budget import millionths
 from edgeforest.codes import vote_scale
 from edgeforest.forest import HUGE, MASK, Forest
 from edgeforest.forests import walking
+from edgeforest.labels import plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -58,8 +58,8 @@ ALLOWED_IMPORTS = {
     ),
 }
 # Bytes of the compiled files that a board keeps in its heap, by what it does.
-PREDICTING_BYTES = 7_000
-TRAINING_BYTES = 24_000
+PREDICTING_BYTES = 6_600
+TRAINING_BYTES = 22_500
 
 
 @pytest.fixture

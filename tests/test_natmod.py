@@ -280,7 +280,7 @@ def ticks():  # a clock that every look at it moves on
     clock[0] += 1
     return clock[0]
 budget._ticks = ticks
-late = steps(10000, budget=ef.Budget(seconds=0.03))
+late = steps(10000, budget=ef.Budget(seconds=0.02))
 print(late[3] >= 1 and 0 < late[2] < steps(10000)[2])
 print(steps(10000, budget=ef.Budget(bytes=t.working_bytes(0, 3)))[3] >= 1)
 engines = []

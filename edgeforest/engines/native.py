@@ -15,13 +15,14 @@ from itertools import islice, pairwise
 from time import monotonic
 from typing import Any
 
-from edgeforest.budget import deadline, share
-from edgeforest.core_pure import Engine, Training, cut_back, one_by_one, sizes
+from edgeforest.core_pure import Engine, Training, one_by_one, sizes
 from edgeforest.engines import _kernel
 from edgeforest.engines.native_grove import NativeGrove
 from edgeforest.engines.native_predictor import NativePredictor
 from edgeforest.engines.native_reader import NativeReader, buffer_of, refuse
 from edgeforest.forest import CRITERIA, MASK, SPLITTERS, Spent
+from edgeforest.shares import deadline, share
+from edgeforest.undoing import cut_back
 
 STEP = 4_000_000  # insertions between two steps: some milliseconds
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from edgeforest.engines import _kernel
 from edgeforest.engines.native_reader import buffer_of, type_of
-from edgeforest.forest import Forest, as_rows, is_sequence
+from edgeforest.forest import Forest, is_sequence
+from edgeforest.rows import as_rows
 
 
 class NativePredictor:
@@ -59,7 +60,10 @@ class NativePredictor:
 
     def _encoded(self, rows: Any) -> tuple[bool, array[float]]:
         """Whether it is one row; the numbers of all rows."""
-        rows = as_rows(self.forest.adapt(rows) if self.forest.adapt else rows)
+        if self.forest.adapt:
+            rows = self.forest.adapt(rows)
+        if not is_sequence(rows):
+            rows = as_rows(rows)
         if len(rows) > 0 and not is_sequence(rows[0]):
             return True, self.forest.encode(rows)
         values = array("f")

@@ -13,12 +13,13 @@ from itertools import pairwise
 from sys import byteorder
 from typing import Any
 
-from edgeforest.budget import LATE, Rng
+from edgeforest.budget import EDGE_ROWS, Rng
+from edgeforest.careful import floats
 from edgeforest.categories import read_categories
-from edgeforest.codes import EDGE_ROWS, Data, Reader, check_in_time, read_columns
-from edgeforest.budget import floats
+from edgeforest.checks import LATE, check_in_time, check_steady
+from edgeforest.codes import Data, Reader
 from edgeforest.engines import _kernel
-from edgeforest.forest import check_steady
+from edgeforest.reading import read_columns
 
 # Formats of buffers (struct's letters), as the kernel's types.
 TYPES = {"b": 1, "?": 2, "B": 2, "h": 3, "H": 4, "f": 9, "d": 10}

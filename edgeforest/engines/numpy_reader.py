@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from edgeforest.budget import Budget, Rng
 from edgeforest.bounds import encode
-from edgeforest.codes import EDGE_ROWS, Data, Reader, check_in_time, read_columns
+from edgeforest.budget import EDGE_ROWS, Budget, Rng
+from edgeforest.checks import check_in_time
+from edgeforest.codes import Data, Reader
 from edgeforest.forest import HUGE, LEVELS, MASK
+from edgeforest.reading import read_columns
 
 BLOCK = 8192  # rows that are encoded or predicted at once: they stay in the cache
 CELLS = 4096  # of the grid that finds codes

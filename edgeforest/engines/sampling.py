@@ -22,7 +22,8 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from edgeforest.budget import LATE, Budget, Rng
+from edgeforest.budget import Budget, Rng
+from edgeforest.checks import LATE
 from edgeforest.drawing import draw
 
 FIRST = 4  # rows that are read to see how long it takes

@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgeforest import engines
-from edgeforest.core_pure import cut_back, sizes
+from edgeforest.core_pure import sizes
 from edgeforest.budget import Budget
 from edgeforest.engines import sampling
 import edgeforest.estimators.parameters as parameters
@@ -18,6 +18,7 @@ from edgeforest.host import arrays
 from edgeforest.host.columns import collected
 from edgeforest.host.frames import is_frame, labels
 from edgeforest.host.progress import Watch
+from edgeforest.undoing import cut_back
 
 if TYPE_CHECKING:
     from edgeforest.forest import Forest, Spent

@@ -22,9 +22,10 @@ import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgeforest import sure
-from edgeforest.forest import INF, MASK, Forest, as_float
+from edgeforest.forest import INF, MASK, Forest
 from edgeforest.forests.walking import forest_of
 from edgeforest.host.frames import labels
+from edgeforest.rows import as_float
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -24,9 +24,10 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from edgeforest import engines as engine
-from edgeforest.budget import between, sorted_set
+from edgeforest.budget import between
 from edgeforest.forest import HEADER, HUGE, LEVELS, MASK, SUM, Forest, Spent, attribute
 from edgeforest.forests import walking
+from edgeforest.labels import sorted_set
 
 CLASSES, CODES = 4096, 254  # the most classes, and categories of a feature
 HALF = Fraction(1, 2)

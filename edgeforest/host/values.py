@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from edgeforest.budget import plain
+from edgeforest.labels import plain
 from edgeforest.forest import HUGE
 
 if TYPE_CHECKING:

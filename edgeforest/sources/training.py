@@ -26,7 +26,8 @@ from typing import Any
 from edgeforest import storage
 from edgeforest import engines as engine
 from edgeforest.budget import Budget, Rng, millionths
-from edgeforest.codes import part_of, vote_scale
+from edgeforest.checks import part_of
+from edgeforest.codes import vote_scale
 from edgeforest.core_pure import useful_rows
 from edgeforest.engines import sampling
 from edgeforest.forest import HUGE, Forest, Spent

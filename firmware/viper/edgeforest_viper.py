@@ -17,7 +17,7 @@ from array import array
 import micropython
 from edgeforest.codes import Reader
 from edgeforest.core_pure import Engine, Grower
-from edgeforest.forest import check_steady
+from edgeforest.checks import check_steady
 from edgeforest.nodes import Nodes, sides
 
 PIECE = 1024  # rows between two looks at the clock
