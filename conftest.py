@@ -22,6 +22,11 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return lambda text: node.user_properties.append(("figure", f"{node.name}: {text}"))
 
 
+ENGINE = "EDGEFOREST_ENGINE"
+GIVEN = os.environ.get(ENGINE)
+ALIVE: list[str] = []  # what the fixture has chosen, until the next choice or the end of its file
+
+
 @pytest.fixture(scope="module", params=present())
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     """Run a test once for each engine: `train`, `train_steps` and `load` use it, unless told.
@@ -29,9 +34,25 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     For a test: `@pytest.mark.usefixtures("engine")`; for all of a file: `pytestmark` of the same.
     An engine that is not there makes a test of tests/test_engines.py fail.
     """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EDGEFOREST_ENGINE", request.param)
-        yield request.param
+    ALIVE.append(request.param)
+    use_engine(request.param)
+    yield request.param
+    ALIVE.pop()
+    use_engine(GIVEN)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests of the same file that do not ask for an engine are not given the last choice."""
+    asks = "engine" in getattr(item, "fixturenames", ())
+    use_engine(ALIVE[-1] if asks and ALIVE else GIVEN)
+
+
+def use_engine(name: str | None) -> None:
+    if name is None:
+        os.environ.pop(ENGINE, None)
+    else:
+        os.environ[ENGINE] = name
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
