@@ -383,7 +383,7 @@ SMALL = st.one_of(st.integers(2, 12), st.integers(12, 80), st.integers(60, 300))
 @pytest.mark.parametrize("splitter", SPLITTERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_small_tables_of_every_form_grow_the_same_forest(kind, splitter, criterion, folder):
-    @examples(0.04)
+    @examples(0.024)
     @given(cases(SMALL, kind=kind, splitter=splitter, criterion=criterion))
     def agree(case):
         check(case, folder)
@@ -391,19 +391,19 @@ def test_small_tables_of_every_form_grow_the_same_forest(kind, splitter, criteri
     agree()
 
 
-@examples(0.2, shrink=False)
+@examples(0.08, shrink=False)
 @given(case=cases(st.integers(300, 1000), 5))
 def test_middling_tables_grow_the_same_forest(case, folder):
     check(case, folder)
 
 
-@examples(0.1, shrink=False)
-@given(case=cases(st.integers(1001, 3000), 4))
+@examples(0.04, shrink=False)
+@given(case=cases(st.integers(1001, 2500), 4))
 def test_tables_that_are_raced_grow_the_same_forest(case, folder):
     check(case, folder)
 
 
-@examples(0.05, shrink=False)
+@examples(0.03, shrink=False)
 @given(case=cases(st.integers(4097, 6000), 3))
 def test_tables_whose_bounds_come_from_a_sample_grow_the_same_forest(case, folder):
     check(case, folder)
@@ -428,10 +428,10 @@ def test_rows_that_are_coded_when_they_are_drawn_grow_the_same_forest(dtype, for
     # Of 24,000 values a budget of 2,000 insertions looks at few.
     X, signal = table(6000, 4)
     X, how = FORMS[form](as_dtype((X - 100) / 40, dtype), folder)
-    for criterion in ("gini", "mse"):
-        y = targets(signal, criterion)
-        forests = forests_of(X, y, criterion=criterion, budget=2000, n_trees=2, **how)
-        same_answers(forests, X[:20])
+    criterion = "mse" if form == "c_order" else "gini"
+    y = targets(signal, criterion)
+    forests = forests_of(X, y, criterion=criterion, budget=2000, n_trees=2, **how)
+    same_answers(forests, X[:20])
 
 
 @pytest.mark.parametrize("count", [2, 3, 10, 300, 4096])
@@ -439,24 +439,25 @@ def test_rows_that_are_coded_when_they_are_drawn_grow_the_same_forest(dtype, for
 def test_any_number_of_classes_gives_the_same_forest(count, criterion):
     X, signal = table(max(1200, count), 3)
     y = np.argsort(np.argsort(signal)) * count // len(signal)
-    options = {"n_trees": 1, "criterion": criterion, "max_depth": 4 if count > 300 else None}
+    depth = {300: 4, 4096: 1}.get(count)  # each node scores all classes of all bins
+    options = {"n_trees": 1, "criterion": criterion, "max_depth": depth}
     same_answers(forests_of(X, y, **options), X[:5])
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS)
 def test_254_categories_grow_the_same_forest(splitter):
-    X, signal = table(2000, 2)
-    X[:, 0] = np.arange(2000) % 254
+    X, signal = table(1300, 2)
+    X[:, 0] = np.arange(1300) % 254
     y = targets(signal + 50 * (X[:, 0] % 5 == 0), "gini")
     for options in ({}, {"max_depth": 3, "budget": 9000}, {"kind": "extra-trees"}):
         same_answers(
-            forests_of(X, y, splitter=splitter, categorical=[0], n_trees=2, **options), X[:99]
+            forests_of(X, y, splitter=splitter, categorical=[0], n_trees=1, **options), X[:99]
         )
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("splitter", ["mab", "mab-paper"])
-@pytest.mark.parametrize("least", [50, 200, 333, 500, 700, 900])
+@pytest.mark.parametrize("least", [50, 333, 700, 900])
 def test_races_that_must_leave_rows_on_either_side_grow_the_same_forest(criterion, splitter, least):
     X, signal = table(2600, 4, seed=least)
     X[:, 1] = np.random.default_rng(least).random(len(X)) < least / len(X)  # about as many rows
@@ -504,7 +505,8 @@ def test_large_integers_become_float32_by_way_of_float64(dtype, budget):
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_number_of_threads_grows_the_same_forest_within_the_budget(kind, criterion, budget):
     X, signal = table()
-    options = {"kind": kind, "criterion": criterion, "budget": budget, "n_trees": 7}
+    options = {"kind": kind, "criterion": criterion, "budget": budget}
+    options |= {"n_trees": 7, "max_depth": 8}
     forests = [
         train(X, targets(signal, criterion), engine="native", n_jobs=n_jobs, **options)
         for n_jobs in (1, 2, 4, 16, -1)
@@ -551,11 +553,11 @@ def test_a_budget_in_seconds_ends_a_long_fit(n_jobs, splitter):
 @pytest.mark.parametrize("n_jobs", [1, 2, 4])
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_a_fit_that_is_stopped_has_the_first_trees_of_the_whole_forest(n_jobs, criterion):
-    X, signal = table(4000)
+    X, signal = table(2500)
     y = targets(signal, criterion)
     options = {"engine": "native", "n_jobs": n_jobs, "criterion": criterion, "n_trees": 12}
     whole = train(X, y, **options)
-    for stop in (1, 2, 3, 5, 8, 13):
+    for stop in (1, 2, 5, 13):
         training = train_steps(X, y, **options)
         for number, step in enumerate(training, 1):
             if number == stop:
@@ -655,8 +657,10 @@ def with_infinite(place, wrong, dtype="float64"):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("wrong", [float("inf"), -float("inf"), 1e39])
-@pytest.mark.parametrize("place", [(0, 0), (4321, 3), (8999, 5)])
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [(float("inf"), (0, 0)), (-float("inf"), (4321, 3)), (1e39, (8999, 5))],
+)
 @pytest.mark.parametrize("budget", [None, 30_000])
 def test_an_infinite_number_gets_the_same_sentence(dtype, wrong, place, budget):
     X = with_infinite(place, wrong, dtype)
@@ -778,7 +782,7 @@ def test_labels_that_are_wrong_get_the_same_sentence(form):
 # ---- Predicting -------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[*CRITERIA, "categories"])
+@pytest.fixture(scope="module", params=["gini", "mse", "categories"])
 def trained(request):
     """A forest of every engine: of numbers with gaps, or of numbers and categories."""
     X, signal = table(700)
