@@ -46,6 +46,9 @@ lint: $(VENV)/test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
+# Tests start Python hundreds of times: each would compile all files again, were the result not kept.
+check test: export PYTHONDONTWRITEBYTECODE =
+
 # What a change breaks most often: style, types, the rules of the house, models of earlier releases,
 # documents, and the same forest from every engine.
 QUICK := house types rng formats docs repository walking engine_options
@@ -53,10 +56,15 @@ check: lint
 	@echo "== types and quick tests"
 	@$(BIN)/python -m pytest -n auto --dist load -q $(QUICK:%=tests/test_%.py)
 
+# Pytest rewrites the asserts of each file once and keeps that. Two workers that begin together would both do it:
+# it is done beforehand, while runtimes are fetched. What fails here fails again where it is seen.
+$(VENV)/rewritten: $(VENV)/test $(wildcard tests/*.py)
+	@$(BIN)/python -m pytest --collect-only -q > $@ 2>&1 || true
+
 # Files in the order of their names: by their number of tests, those of a few slow ones would come last.
 # Packages and runtimes are fetched at the same time.
 test:
-	@$(MAKE) --no-print-directory -j2 lint runtimes
+	@$(MAKE) --no-print-directory -j2 lint runtimes $(VENV)/rewritten
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=15
 
