@@ -7,9 +7,14 @@ import sqlite3
 
 import pytest
 from command_line import write
+from hypothesis import settings
 
 from edgeforest import cli, engine
 from edgeforest.cli import demo, train
+
+# The same examples in every run: what fails, fails again for whoever looks into it.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="module")
