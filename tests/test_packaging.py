@@ -175,12 +175,18 @@ def pure(sources):
 
 
 @pytest.fixture(scope="module")
+def installed(pure, tmp_path_factory):
+    """A virtual environment with the wheel for everywhere: to be looked at, not to be changed."""
+    return install(pure, tmp_path_factory.mktemp("installed") / "pure")
+
+
+@pytest.fixture(scope="module")
 def broken(sources):
     """The wheel of a machine whose compiler does not work, and what was printed."""
     return build(sources("broken"), CC="false")
 
 
-def test_with_a_compiler_the_wheel_has_the_native_engine(native, pure, tmp_path):
+def test_with_a_compiler_the_wheel_has_the_native_engine(native, installed, tmp_path):
     wheel, output, _ = native
     assert "left out" not in output
     assert "warning: " not in "\n".join(x for x in output.splitlines() if ".c:" in x)
@@ -197,10 +203,10 @@ def test_with_a_compiler_the_wheel_has_the_native_engine(native, pure, tmp_path)
     engine, model = tiny(place)
     assert engine == "native"
     assert tiny(place, EDGEFOREST_ENGINE="pure") == ("pure", model)
-    assert tiny(install(pure, tmp_path / "pure"), EDGEFOREST_ENGINE="pure") == ("pure", model)
+    assert tiny(installed, EDGEFOREST_ENGINE="pure") == ("pure", model)
 
 
-def test_the_wheel_for_everywhere_has_none(pure, tmp_path):
+def test_the_wheel_for_everywhere_has_none(pure, installed):
     assert pure.name.endswith("-py3-none-any.whl")
     content, said = check(pure)
     assert content, said
@@ -214,13 +220,12 @@ def test_the_wheel_for_everywhere_has_none(pure, tmp_path):
     ]
     exported = {f"edgeforest/export/{file.name}" for file in ROOT.glob("export/*.py")}
     assert held == {str(file.relative_to(ROOT)) for file in files} | exported
-    place = install(pure, tmp_path / "pure")
-    code, said = cli(place, "engines")
+    code, said = cli(installed, "engines")
     assert code == 0
     assert "native absent: it was not compiled when edgeforest was installed; to get it, " in said
     assert "--no-binary edgeforest edgeforest" in said
     assert "used pure, the fastest that is present" in said
-    assert tiny(place)[0] == "pure"
+    assert tiny(installed)[0] == "pure"
 
 
 def test_without_a_compiler_the_install_works_and_says_so(broken, tmp_path):
@@ -245,41 +250,38 @@ def test_a_compiler_that_is_not_there_is_named(sources):
     assert LEFT_OUT.format("there is no C compiler '/nowhere/cc'") in output
 
 
-def test_an_absent_engine_that_is_asked_for_is_one_sentence(pure, tmp_path):
-    place = install(pure, tmp_path / "pure")
+def test_an_absent_engine_that_is_asked_for_is_one_sentence(installed):
     reason = "the native engine cannot be used: it was not compiled when edgeforest was installed; "
-    code, said = cli(place, "train", "log.csv", "--target", "y", "--engine", "native")
+    code, said = cli(installed, "train", "log.csv", "--target", "y", "--engine", "native")
     assert code == 2
     assert said.startswith(f"edgeforest: {reason}install a C compiler")
     assert said.endswith(", or leave engine out")
     for command in (("engines",), ("demo",), ("inspect", "model.json")):
-        code, said = cli(place, *command, EDGEFOREST_ENGINE="native")
+        code, said = cli(installed, *command, EDGEFOREST_ENGINE="native")
         assert code == 2
         assert f"edgeforest: {reason}" in said
         assert said.endswith(", or unset EDGEFOREST_ENGINE")
 
 
-def test_the_demo_says_that_a_faster_engine_can_be_had(pure, tmp_path):
-    place = install(pure, tmp_path / "pure")
-    code, said = cli(place, "demo", "--rows", "300", "--budget", "2k")
+def test_the_demo_says_that_a_faster_engine_can_be_had(installed):
+    code, said = cli(installed, "demo", "--rows", "300", "--budget", "2k")
     assert code == 0
     assert "1 thread; edgeforest engines says how to get a faster one" in said
-    code, said = cli(place, "demo", "--rows", "300", "--budget", "2k", EDGEFOREST_ENGINE="pure")
+    code, said = cli(installed, "demo", "--rows", "300", "--budget", "2k", EDGEFOREST_ENGINE="pure")
     assert code == 0
     assert "engine pure, 1 thread spent" in said
 
 
-def test_without_numpy_the_advice_names_it(pure, tmp_path):
-    place = install(pure, tmp_path / "pure")
+def test_without_numpy_the_advice_names_it(installed):
     for wish in ("", "numpy"):
-        code, said = cli(place, "engines", EDGEFOREST_ENGINE=wish)
+        code, said = cli(installed, "engines", EDGEFOREST_ENGINE=wish)
         assert "numpy absent: NumPy is not installed; to get it, install it (pip install " in said
         assert code == (2 if wish else 0)
         assert ("used pure, the fastest that is present" in said) == (not wish)
 
 
-def test_a_damaged_engine_is_not_passed_over_in_silence(pure, tmp_path):
-    place = install(pure, tmp_path / "damaged")
+def test_a_damaged_engine_is_not_passed_over_in_silence(installed, tmp_path):
+    place = Path(shutil.copytree(installed, tmp_path / "damaged", symlinks=True))
     suffix = ".pyd" if os.name == "nt" else ".abi3.so"
     (inside(place, "purelib") / "edgeforest" / "engines" / f"_kernel{suffix}").write_bytes(
         b"of another machine"
