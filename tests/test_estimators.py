@@ -102,14 +102,14 @@ from sklearn.model_selection import cross_val_score, ShuffleSplit
 
 from {module} import RandomForestClassifier, RandomForestRegressor
 
-splits = ShuffleSplit(n_splits=12, test_size=0.3, random_state=0)
+splits = ShuffleSplit(n_splits=8, test_size=0.3, random_state=0)
 for load, kind in (
     (load_digits, RandomForestClassifier),
     (load_breast_cancer, RandomForestClassifier),
     (load_diabetes, RandomForestRegressor),
 ):
     X, y = load(return_X_y=True)
-    model = kind(n_estimators=40, random_state=0{extra})
+    model = kind(n_estimators=30, random_state=0{extra})
     print(*cross_val_score(model, X, y, cv=splits))
 """
 
@@ -228,7 +228,8 @@ def test_a_clone_has_the_parameters_and_nothing_else(kind):
 @pytest.mark.parametrize("kind", ALL)
 def test_pickles_predict_the_same_on_every_engine(kind, engine, monkeypatch):
     X, y = DIABETES if kind.regression else IRIS
-    forest = kind(8, random_state=1, oob_score=kind.kind != "extra-trees").fit(X, y)
+    forest = kind(5, max_depth=5, random_state=1, oob_score=kind.kind != "extra-trees")
+    forest.fit(X, y)
     said = forest.predict(X)
     text = pickle.dumps(forest)
     for other in edgeforest.engine.present():
@@ -492,7 +493,7 @@ def test_out_of_bag_is_the_answer_of_the_trees_that_did_not_draw_a_row(kind, opt
                 drawn.append({self.nodes.rows[i] for i in range(self.tree.end[0])})
             super().close()
 
-    forest = kind(9, random_state=3, oob_score=True, **options)
+    forest = kind(9, max_depth=4, random_state=3, oob_score=True, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(core_pure.ENGINE, "grower", Spy)
         patch.setenv("EDGEFOREST_ENGINE", "pure")

@@ -3,6 +3,7 @@
 import ast
 import copy
 import math
+import os
 import random
 import re
 from array import array
@@ -22,7 +23,7 @@ from edgeforest.forests.explanation import explain, export_text, float_text, per
 
 INF, NAN = math.inf, math.nan
 FUZZ = settings(
-    max_examples=150,
+    max_examples=int(100 * float(os.environ.get("EDGEFOREST_FUZZ", "1"))),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
@@ -470,8 +471,8 @@ def follow(rules, row):
 def test_the_rules_of_the_text_predict_as_the_trees_do(forest):
     rng = random.Random(5)
     place = FORESTS.index(forest)
-    rows = make_rows(150, 9, 0.2) + make_rows(50, 10, 0.9)
-    for _ in range(200):
+    rows = make_rows(60, 9, 0.2) + make_rows(30, 10, 0.9)
+    for _ in range(70):
         values = [[v for v in c if v not in (INF, -INF)] for c in CANDIDATES[place]]
         rows.append([rng.choice(v) for v in values])
     rules = [parse(export_text(forest, tree, max_depth=None)) for tree in range(len(forest))]

@@ -40,9 +40,9 @@ def sensors(n: int, steps: tuple[float, ...], seed: int = 0) -> tuple[list, list
 @pytest.mark.parametrize("values", [9, 255, 256, 1024, 32000])
 def test_forests_of_whole_numbers_need_no_scale(kind: str, values: int) -> None:
     rng = random.Random(values)
-    X = [[rng.randrange(values), -rng.randrange(values)] for _ in range(1500)]
+    X = [[rng.randrange(values), -rng.randrange(values)] for _ in range(700)]
     for y, criterion in (([(a + 3 * b) % 7 for a, b in X], "gini"), ([a - b for a, b in X], "mse")):
-        forest = train(X, y, kind=kind, criterion=criterion, n_trees=5)
+        forest = train(X, y, kind=kind, criterion=criterion, n_trees=3)
         assert scales_of(forest, "int16", None) == [1, 1]
         for X2 in (X[:60], [[a + 0.0, b + 0.0] for a, b in X[:60]]):
             assert rounded_rows(forest, X2) == X2

@@ -27,7 +27,7 @@ SINGLE = ["-DEF_BOARD", "-DEF_REAL=float", "-DEF_WITHOUT_PAPER", "-Wdouble-promo
 ON_A_COMPUTER = ("encode.c", "race_paper.c", "online.c", "online_race.c")
 CASES = 300  # of the driver
 EXAMPLES = 6  # of the grid
-FUZZ = 0.1  # of the altered models and checkpoints
+FUZZ = 0.2  # of the altered models and checkpoints
 WRONG = 200  # calls of each function with wrong arguments
 FILES = (
     *("test_engines.py", "test_online.py", "test_fuzz.py"),

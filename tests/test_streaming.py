@@ -180,7 +180,7 @@ def test_resuming_from_any_tree_gives_the_same_forest(way, tmp_path, monkeypatch
     assert (training.pool < len(source)) == (way != "whole")
     assert training._of_a_pool() == (len(whole) if way == "whole" else 3)
     planned = len(whole)
-    for stop in (1, planned // 2, planned - 1):
+    for stop in (planned // 2, planned - 1):  # between two pools, and within one
         path.unlink(missing_ok=True)
         training = Streaming(source, "y", seed=5, checkpoint=path, **WAYS[way])
         for _ in training:
