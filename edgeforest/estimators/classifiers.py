@@ -8,7 +8,7 @@ import numpy as np
 
 import edgeforest.estimators.prediction as prediction
 from edgeforest.estimators.base import BaseForest
-from edgeforest.estimators.schema import encoded
+from edgeforest.estimators.schema import encoded, one_row
 from edgeforest.host import arrays
 
 if TYPE_CHECKING:
@@ -84,6 +84,9 @@ class ForestClassifier(BaseForest):
         >>> forest.predict([[1], [0]]).tolist()
         ['b', 'a']
         """
+        row = one_row(self, X)
+        if row is not None:
+            return np.array(self.forest_.predict(row), self.classes_.dtype)
         table = encoded(self, X)
         return prediction.labels(self.forest_, table, self.classes_)
 
@@ -95,6 +98,9 @@ class ForestClassifier(BaseForest):
         >>> forest.predict_proba([[1], [0]]).tolist()
         [[0.0, 1.0], [1.0, 0.0]]
         """
+        row = one_row(self, X)
+        if row is not None:
+            return np.array(self.forest_.predict_proba(row))
         table = encoded(self, X)
         return prediction.shares(self.forest_, table)
 

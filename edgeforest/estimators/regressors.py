@@ -8,7 +8,7 @@ import numpy as np
 
 import edgeforest.estimators.prediction as prediction
 from edgeforest.estimators.base import BaseForest
-from edgeforest.estimators.schema import encoded
+from edgeforest.estimators.schema import encoded, one_row
 from edgeforest.forests import oob
 from edgeforest.host import arrays
 
@@ -80,6 +80,9 @@ class ForestRegressor(BaseForest):
         >>> forest.predict([[1.0]]).tolist()
         [7.0]
         """
+        row = one_row(self, X)
+        if row is not None:
+            return np.array(self.forest_.predict(row))
         table = encoded(self, X)
         return prediction.values(self.forest_, table)
 
