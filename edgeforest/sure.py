@@ -91,7 +91,7 @@ def number_for(forest: "Forest", coverage: "float") -> "int":
     if percent > most:
         raise ValueError(
             f"coverage must be at most {most / 100} for this forest, got {coverage!r}; "
-            "calibrate it with more rows"
+            "train and calibrate it with more rows"
         )
     number: "int" = known[1 + percent - LEAST]
     return number

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from edgeforest.forest import Forest
 from edgeforest.forests.walking import forest_of
 
-from . import c_windows
+from . import c_sure, c_windows
 from .layout import (
     Layout,
     Leaves,
@@ -70,6 +70,7 @@ def to_c(
     rows: RowType = "float32",
     scale: Scale = None,
     prefer: Literal["size", "speed"] = "size",
+    coverage: float | None = None,
 ) -> str:
     """A forest, or fitted estimator, as a C99 header that needs nothing else.
 
@@ -81,6 +82,8 @@ def to_c(
     Votes and labels are those of `Forest.predict_into`, and a regression's value is that of
     `Forest.predict`, to the last bit. If the features are those of `Windows`, and rows are float32 or
     int16 without a scale, the header also turns samples into rows: `model_push(&windows, sample)`.
+    With `coverage`, the header of a calibrated forest also has `model_interval(row, &lower, &upper)`,
+    or `model_set(row, in)` for classes: see `Forest.predict_interval` and `predict_set`.
 
     >>> from edgeforest import train
     >>> X = [[i % 50, i % 7] for i in range(300)]
@@ -94,13 +97,21 @@ def to_c(
         raise ValueError(f"prefer must be 'size' or 'speed', got {prefer!r}")
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(f"name must be a name in C, such as 'model', got {name!r}")
-    return _Header(forest, name, rows, scale, prefer == "speed").text()
+    return _Header(forest, name, rows, scale, prefer == "speed", coverage).text()
 
 
 class _Header:
     """One header while it is being written."""
 
-    def __init__(self, forest: Forest, name: str, rows: RowType, scale: Scale, speed: bool) -> None:
+    def __init__(
+        self,
+        forest: Forest,
+        name: str,
+        rows: RowType,
+        scale: Scale,
+        speed: bool,
+        coverage: float | None,
+    ) -> None:
         self.forest = forest
         self.name = name
         self.rows = rows
@@ -113,6 +124,10 @@ class _Header:
         self.most = most_votes(forest)
         self.scaled = "" if scale is None else self._scaled()
         self.windows = windows_of(forest, rows, scale is not None)
+        self.sure = ""
+        if coverage is not None:
+            self.sure = c_sure.in_c(forest, name, self.row_type, coverage, _float)
+        self.squares = bool(self.sure) and forest.regression  # are summed up, too
         self.body = self._branches() if speed else self._tables()
         self.push = ""
         if self.windows:
@@ -139,6 +154,7 @@ class _Header:
             self.body,
             self._predict(),
             self._label(),
+            self.sure,
             self.scaled,
             self.push,
             "#endif",
@@ -154,6 +170,8 @@ class _Header:
         else:
             lines += [f"int {name}_predict({row})  the place of the class; see {name}_label"]
         lines += [f"void {name}_votes({row}, {name}_sum *out)  the sums of the trees' votes", ""]
+        if self.sure:
+            lines += [*c_sure.about(forest, name, self.row_type), ""]
         if self.scaled:
             lines += [
                 f"{self.row_type} {name}_scaled(int feature, float x)  a number for a row",
@@ -223,7 +241,7 @@ class _Header:
         add, after = self._add(leaves, at)
         lines = [f"{kind} {', '.join(names)};", *self.pointers, self._clear()]
         lines += ["for (t = 0; t < @_TREES; t++) {", *_indent([*walk, *add]), "}", *after]
-        return self._function("void", "votes", f"{self.name}_sum *out", lines)
+        return self._votes(lines)
 
     def _ask(self, splits: Splits, start: str) -> tuple[list[str], str]:
         """The statements that read a row's value for split i, and whether it goes right.
@@ -317,7 +335,11 @@ class _Header:
                 "} while (left);",
             ], []
         columns = leaves.columns
-        if columns == 1:
+        if self.squares:
+            self.pointers.append("uint32_t v;")
+            vote = self._array("leaf_votes", leaves.votes, at)
+            add = [f"v = {vote};", f"out[0] += ({self.name}_sum)v;", "*squares += v * v;"]
+        elif columns == 1:
             add = [f"out[0] += {self._array('leaf_votes', leaves.votes, at)};"]
         else:
             vote = self._part("leaf_votes", leaves.votes, at, "k")
@@ -335,7 +357,17 @@ class _Header:
         ]
 
     def _clear(self) -> str:
-        return "for (t = 0; t < @_VOTES; t++) out[t] = 0;"
+        first = "*squares = 0; " if self.squares else ""
+        return first + "for (t = 0; t < @_VOTES; t++) out[t] = 0;"
+
+    def _votes(self, lines: list[str]) -> str:
+        """The function that sums up votes; with squares, what both kinds of answers ask."""
+        out = f"{self.name}_sum *out"
+        if not self.squares:
+            return self._function("void", "votes", out, lines)
+        both = self._function("void", "moments", f"{out}, uint64_t *squares", lines)
+        call = ["uint64_t squares;", f"{self.name}_moments(row, out, &squares);"]
+        return both + "\n\n" + self._function("void", "votes", out, call)
 
     # ---- Branches
 
@@ -359,7 +391,7 @@ class _Header:
             [
                 APART.replace("@", self.name.upper()),
                 *functions,
-                self._function("void", "votes", f"{self.name}_sum *out", lines),
+                self._votes(lines),
             ]
         )
 

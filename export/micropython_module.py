@@ -18,6 +18,7 @@ from typing import Any
 from edgeforest.forest import Forest
 from edgeforest.forests.walking import forest_of
 
+from . import micropython_sure
 from .layout import (
     Layout,
     Leaves,
@@ -37,7 +38,9 @@ MISSING = 65535  # the bin of a missing number
 UNKNOWN = 65534  # the code of what is not a category
 
 
-def to_micropython(model: Any, *, rows: RowType = "float32", scale: Scale = None) -> str:
+def to_micropython(
+    model: Any, *, rows: RowType = "float32", scale: Scale = None, coverage: float | None = None
+) -> str:
     """A forest, or fitted estimator, as the text of a MicroPython module.
 
     Its `predict_into(row, out)` is that of the forest: the same votes, bit for bit. `predict(row)`
@@ -47,7 +50,8 @@ def to_micropython(model: Any, *, rows: RowType = "float32", scale: Scale = None
     the scale, which `scaled(feature, x)` in the module computes; "auto" takes a power of ten for
     each feature. Categories are 1, 2, ..., and 0 if missing. If the features are those of `Windows`,
     and rows are float32 or int16 without a scale, `windows()` in the module makes the windows whose
-    rows it takes.
+    rows it takes. With `coverage`, the module of a calibrated forest also has `predict_interval(row)`,
+    or `predict_set(row)` for classes: see `Forest.predict_interval` and `predict_set`.
 
     >>> from edgeforest import train
     >>> X = [[i % 50, i % 7] for i in range(300)]
@@ -59,14 +63,16 @@ def to_micropython(model: Any, *, rows: RowType = "float32", scale: Scale = None
     >>> sum(out) == forest.scale * 3
     True
     """
-    return _Module(forest_of(model), rows, scale).text()
+    return _Module(forest_of(model), rows, scale, coverage).text()
 
 
 class _Module:
     """One module while it is being written."""
 
-    def __init__(self, forest: Forest, rows: RowType, scale: Scale) -> None:
+    def __init__(self, forest: Forest, rows: RowType, scale: Scale, coverage: float | None) -> None:
         self.forest = forest
+        self.sure = [] if coverage is None else micropython_sure.in_python(forest, coverage)
+        self.squares = bool(self.sure) and forest.regression  # are summed up, too
         self.rows = rows
         self.scales = scales_of(forest, rows, scale)
         self.scaled = scale is not None
@@ -93,10 +99,12 @@ class _Module:
             f"    for k in range({forest.n_votes}):",
             "        out[k] = 0",
             *_indent(before),
+            *_indent(micropython_sure.BEFORE if self.squares else []),
             *([] if layout.filled or not trees.tests else ["    root = 0"]),
             f"    for t in range({len(forest)}):",
             *_indent(_indent([*walk, *add])),
             *_indent(after),
+            *_indent(micropython_sure.AFTER if self.squares else []),
             "    best = 0",
             f"    for k in range(1, {forest.n_votes}):",
             "        if out[k] > out[best]:",
@@ -119,11 +127,13 @@ class _Module:
             *(f"# {line}" for line in describe_row(forest, self.rows, self.scales)),
             *self.constants,
             f"_out = [0] * {forest.n_votes}",
+            *(micropython_sure.CONSTANTS if self.squares else []),
             *(self._bin_functions() if self.float_rows else []),
             "\n",
             *self.predict_into,
             "\n",
             *(self._value() if forest.regression else self._label()),
+            *self.sure,
             *(self._scaled() if self.scaled else []),
             *(["\n", *in_python(windows)] if windows else []),
         ]
@@ -298,6 +308,8 @@ class _Module:
         vote = self._read("VOTES", leaves.votes, "at + k" if columns > 1 else "at")
         if columns == 1:
             add = [f"at = {at}", f"out[0] += {vote}"]
+            if self.squares:
+                add = [f"at = {at}", f"v = {vote}", "out[0] += v", *micropython_sure.ADD]
         else:
             add = [f"at = {at}", f"for k in range({columns}):", f"    out[k] += {vote}"]
         if columns == self.forest.n_votes:

@@ -24,14 +24,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from edgeforest import engines
+from edgeforest import engines, sure
 from edgeforest.checks import one_of
-from edgeforest.forest import Forest
+from edgeforest.forest import SUM, Forest
 from edgeforest.forests import walking
 from edgeforest.host.version import __version__
 from edgeforest.loading import load
 
 from .onnx_trees import (
+    COVERAGE,
     KEY,
     Operator,
     attributes_of,
@@ -57,6 +58,7 @@ def to_onnx(
     *,
     operator: Operator = "classic",
     inputs: Inputs = "tensor",
+    coverage: float | None = None,
     name: str = "edgeforest",
     doc: str | None = None,
 ) -> onnx.ModelProto:
@@ -71,7 +73,9 @@ def to_onnx(
     under its name: floats, or text where categories are text; unknown categories count as missing.
 
     Outputs are `label` [rows] and `probabilities` [rows, classes], or `value` [rows, 1] for a
-    regression. The metadata entry `edgeforest` is JSON with the features' names, their categories,
+    regression. With `coverage`, a calibrated forest also gives `lower` and `upper` [rows, 1] of a
+    regression (see `Forest.predict_interval`), or `set` [rows, classes], true for each class that is
+    in the set (see `predict_set`); the same to the last bit. The metadata entry `edgeforest` is JSON with the features' names, their categories,
     the classes and what training spent.
 
     >>> from edgeforest import train
@@ -84,8 +88,9 @@ def to_onnx(
     forest = trimmed(forest)
     graph = _Graph()
     rows = _columns(graph, forest) if inputs == "columns" else _tensor(graph, forest)
-    sums = votes(graph, forest, rows, operator)
-    outputs = _outputs(graph, forest, sums)
+    number = None if coverage is None else sure.number_for(forest, coverage)
+    sums = votes(graph, summed(forest, number is not None), rows, operator)
+    outputs = _outputs(graph, forest, sums, number)
     made = helper.make_graph(graph.nodes, name, graph.inputs, outputs, graph.constants)
     opsets = {"": OPSET, ML: _ml_version(graph, operator)}
     model = helper.make_model(
@@ -96,26 +101,38 @@ def to_onnx(
         producer_version=__version__,
         doc_string=_about(forest) if doc is None else doc,
     )
-    helper.set_model_props(model, metadata(forest))
+    helper.set_model_props(model, metadata(forest, coverage))
     onnx.checker.check_model(model)
     return model
 
 
-def _outputs(graph: _Graph, forest: Forest, sums: str) -> list[onnx.ValueInfoProto]:
+def _outputs(
+    graph: _Graph, forest: Forest, sums: str, number: int | None
+) -> list[onnx.ValueInfoProto]:
     """Add what follows the summed votes; the outputs of the model."""
     if forest.classes is None:
-        out = graph.fresh("value")
-        value(graph, forest, sums, out)
-        return [helper.make_tensor_value_info(out, TensorProto.FLOAT, [None, 1])]
+        totals = {graph.fresh("value"): sums}
+        if number is not None:
+            names = graph.fresh("lower"), graph.fresh("upper")
+            total, ends = bounds(graph, forest, sums, number)
+            totals = {**dict.fromkeys(totals, total), **dict(zip(names, ends, strict=True))}
+        for out, total in totals.items():
+            value(graph, forest, total, out)
+        return [helper.make_tensor_value_info(out, TensorProto.FLOAT, [None, 1]) for out in totals]
     labels = label_array(forest.classes)
     first, second = graph.fresh("label"), graph.fresh("probabilities")
     label(graph, sums, labels, first)
     shares(graph, sums, second)
     shape = [None, forest.n_votes]
-    return [
+    found = [
         helper.make_tensor_value_info(first, tensor_type(labels), [None]),
         helper.make_tensor_value_info(second, TensorProto.FLOAT, shape),
     ]
+    if number is not None:
+        third = graph.fresh("set")
+        inside(graph, forest, sums, number, third)
+        found.append(helper.make_tensor_value_info(third, TensorProto.BOOL, shape))
+    return found
 
 
 def from_onnx(model: onnx.ModelProto | str | bytes | PathLike[str]) -> Forest:
@@ -144,7 +161,8 @@ def from_onnx(model: onnx.ModelProto | str | bytes | PathLike[str]) -> Forest:
     except Exception:
         raise ValueError("the model is damaged inside; export it again") from None
     forest = engines.with_predictor(load(text))
-    if not is_trimmed(forest) or not has_just(tree_attributes(forest, operator), trees[0]):
+    made = summed(forest, COVERAGE in meta)
+    if not is_trimmed(forest) or not has_just(tree_attributes(made, operator), trees[0]):
         raise ValueError("the model was altered: its trees are not those of its metadata")
     return forest
 
@@ -237,6 +255,61 @@ def value(graph: Builder, forest: Forest, total: str, out: str) -> None:
     step = np.array([forest.step()], np.float32)
     part = graph.add("Mul", [total, graph.constant("step", step)])
     graph.add("Add", [part, graph.constant("low", np.array([forest.low], np.float32))], out)
+
+
+def summed(forest: Forest, with_squares: bool) -> Forest:
+    """The forest whose votes a graph sums up: a regression's twin, if squares are asked for."""
+    if not with_squares or not forest.regression:
+        return forest
+    twin = sure.twin_of(forest)
+    if (twin.scale - 1) * len(forest) > SUM:
+        raise ValueError(
+            "squares of these votes add up to more than float32 sums exactly, since some trees weigh "
+            "much more than others; leave out coverage"
+        )
+    return twin
+
+
+def bounds(graph: Builder, forest: Forest, sums: str, number: int) -> tuple[str, list[str]]:
+    """The summed votes, and both ends of the interval around them: `sure.bounds`."""
+
+    def constant(what: str, value: float, kind: Any) -> str:
+        return graph.constant(what, np.array([value], kind))
+
+    columns = [graph.add("Slice", [sums], axes=[1], starts=[k], ends=[k + 1]) for k in range(3)]
+    # Sums of squares are whole numbers below 2^48, which float64 holds exactly.
+    total, high, low = (graph.add("Cast", [one], to=TensorProto.DOUBLE) for one in columns)
+    base = constant("base", sure.twin_of(forest).scale, np.float64)
+    squares = graph.add("Add", [graph.add("Mul", [high, base]), low])
+    trees = constant("trees", len(forest), np.float64)
+    squares = graph.add("Mul", [squares, trees])
+    squares = graph.add("Sub", [squares, graph.add("Mul", [total, total])])
+    spread = graph.add("Cast", [graph.add("Sqrt", [squares])], to=TensorProto.INT64)
+    assert forest.calibration
+    floor = constant("floor", forest.calibration[0], np.int64)
+    reach = graph.add("Mul", [graph.add("Add", [spread, floor]), constant("n", number, np.int64)])
+    reach = graph.add("Div", [reach, constant("width", sure.WIDTH, np.int64)])
+    middle = graph.add("Cast", [total], to=TensorProto.INT64)
+    ends = [graph.add(op, [middle, reach]) for op in ("Sub", "Add")]
+    # Beyond the ends of the range float32 may round, but not back into it.
+    lower, upper = (graph.add("Cast", [end], to=TensorProto.FLOAT) for end in ends)
+    least = constant("least", 0, np.float32)
+    most = constant("most", forest.scale * len(forest), np.float32)
+    return columns[0], [graph.add("Max", [lower, least]), graph.add("Min", [upper, most])]
+
+
+def inside(graph: Builder, forest: Forest, sums: str, number: int, out: str) -> None:
+    """Whether each class is in the set, as `sure.predict_set` has it."""
+    whole = graph.add("Cast", [sums], to=TensorProto.INT64)
+    share = graph.constant("share", np.array([sure.SHARE], np.int64))
+    total = graph.add("ReduceSum", [sums], axes=[1], keepdims=1)
+    total = graph.add("Cast", [total], to=TensorProto.INT64)
+    least = graph.add("Mul", [total, graph.constant("number", np.array([number], np.int64))])
+    short = graph.add("Less", [graph.add("Mul", [whole, share]), least])
+    places = graph.constant("places", np.arange(forest.n_votes, dtype=np.int64).reshape(1, -1))
+    best = graph.add("ArgMax", [sums], axis=1, keepdims=1)
+    first = graph.add("Equal", [best, places])
+    graph.add("Or", [graph.add("Not", [short]), first], out)
 
 
 def zero_is_missing(graph: Builder, forest: Forest, rows: str) -> str:

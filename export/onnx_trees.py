@@ -25,6 +25,7 @@ Operator: TypeAlias = Literal["classic", "v5"]
 
 KEY = "edgeforest"  # in the metadata: the model's JSON without its big arrays
 PLACES = "edgeforest_places"  # ... and where leaves share votes, which leaf has which
+COVERAGE = "edgeforest_coverage"  # ... and of intervals or sets, if the graph computes some
 BIG = ("feature", "threshold", "leaf", "votes")  # the arrays that the trees in the graph hold
 CLASSES = 4096  # as many as training takes
 # Comparisons, by their numbers in TreeEnsemble.
@@ -181,13 +182,15 @@ def _v5(forest: Forest, nodes: _Nodes) -> dict[str, Any]:
     return attributes
 
 
-def metadata(forest: Forest) -> dict[str, str]:
+def metadata(forest: Forest, coverage: float | None = None) -> dict[str, str]:
     """The entries of the metadata: what the trees in the graph do not hold."""
     text = forest.to_json()
     for name in BIG:
         begin, end = _span(text, name)
         text = text[:begin] + text[end:]
     entries = {KEY: text, "edgeforest_version": __version__}
+    if coverage is not None:
+        entries[COVERAGE] = repr(float(coverage))
     places = sorted(forest.right[leaf] for leaf in walking.leaves(forest))
     if len(set(places)) < len(places):
         entries[PLACES] = base64_of(np.array(places), "<u4")
@@ -207,7 +210,7 @@ def rebuild(model: onnx.ModelProto, a: dict[str, Any], meta: dict[str, str]) -> 
     """
     text = meta[KEY]
     head = json.loads(text)
-    n_votes = len(head["classes"] or [0])
+    n_votes = len(head["classes"] or (range(3) if COVERAGE in meta else [0]))
     if n_votes > CLASSES:
         raise ValueError
     leaf, words, threshold, right = _read_classic(a) if "nodes_values" in a else _read_v5(a)
@@ -219,6 +222,8 @@ def rebuild(model: onnx.ModelProto, a: dict[str, Any], meta: dict[str, str]) -> 
             raise ValueError
         right[leaf] = given[right[leaf]]
         table = table[first]
+    if head["classes"] is None:
+        table = table[:, :1]  # without the squares
     ordered = np.array_equal(right[leaf], np.arange(leaf.sum()))
     arrays = {
         "feature": base64_of(words, "<u2"),

@@ -367,7 +367,9 @@ def test_a_coverage_that_few_rows_cannot_give_is_refused() -> None:
     forest = calibrate(train(X[:400], y[:400], criterion="mse", n_trees=5), X[400:], y[400:])
     assert len(forest.predict_interval(X[:2], 0.95)) == 2
     said = sentence(forest.predict_interval, X[:2], 0.97)
-    assert said.startswith("coverage must be at most 0.95 for this forest, got 0.97; calibrate it")
+    assert said.startswith(
+        "coverage must be at most 0.95 for this forest, got 0.97; train and calibrate"
+    )
 
 
 def test_rows_that_all_trees_drew_cannot_calibrate() -> None:
