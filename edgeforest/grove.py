@@ -1,11 +1,11 @@
 """Trees that learn row by row: what an `OnlineForest` is made of, in plain Python.
 
-    Plan      the sizes and options of a grove; shares out its memory
     Grove     all trees, the races of their leaves, and the window of the latest rows
-    Sapling   one tree while it grows
     LeafRace  the race at one leaf
 
-`transplant` moves trees between a grove and a forest. The native engine has the same grove in C. This file runs unchanged on CPython and MicroPython.
+`sapling` has one tree while it grows, and the plan of all; `transplant` moves trees between a grove
+and a forest. The native engine has the same grove in C. This file runs unchanged on CPython and
+MicroPython.
 """
 
 import math
@@ -13,200 +13,31 @@ from array import array
 
 from edgeforest.bounds import code_of
 from edgeforest.budget import Rng
-from edgeforest.checks import part_of
 from edgeforest.codes import vote_shares
 from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, Z, criterion_of
 from edgeforest.intervals import measure
 from edgeforest.criteria import Contender, best_arm, minus, node_word, total_of
-from edgeforest.forest import EQUAL, FEATURE, HUGE, LEAF, MISSING_LEFT, split_of
+from edgeforest.forest import HUGE, LEAF
+from edgeforest.sapling import LONG, NONE, START, Plan, Sapling
 
 if 0:  # for type checkers: a board compiles nothing of it
-    from edgeforest.forest import Forest
     from edgeforest.host.types import *
 
 # Measured choices: benchmarks/online.py.
-START = 16  # rows that a leaf waits for before it races
 STEP = 8  # a race is first judged after this many rows, then after a quarter more each time
 PATIENCE = 20  # rows after which a split that gains is better than waiting for the best one
 SURE = 1.0  # a split must gain more than this many standard errors
 PRIOR = 1  # rows that the parent's votes count as in a new leaf
-EVERY = 200  # rows between two contests of the tree that does not vote with the worst that does
+EVERY = 100  # rows between two contests of the tree that does not vote with the worst that does
 CLEARLY = 4  # squared standard errors by which a tree must be better to replace another
 MANY = 4096  # rows after which an undecided race starts again, with other features
 FIRST = 64  # rows that a race starts with, at most
 TRIES = 8  # races that are considered when one has to sleep
 
 UNIT = 512  # what one row adds to the votes of a leaf
-LONG = 1021  # rows after which their weights repeat; a prime, so that trees do not fall into step
 MOST = 1 << 28  # the largest count of misses
-NONE = 0xFFFF  # no node, no place, no race
+LATELY = 9  # the logarithm of the rows over which the memories of the leaves are compared
 SCALE = 4096  # of the votes of a classification, in the model
-CATEGORIES = 31  # of a feature whose categories become known row by row
-
-
-class Plan:
-    """The sizes and options of a grove.
-
-    `options` are those of an OnlineForest; `head` is a forest without trees that has its features
-    and classes. Rows and nodes get their memory first, and races the rest.
-    """
-
-    def __init__(self, options: "dict[str, Any]", head: "Forest", stream: "int") -> "None":
-        kind, some = options["kind"], options["max_features"]
-        self.m = self.patch = m = len(head.names)  # features, and those that trees may use
-        self.width = 0 if head.classes is None else len(head.classes)  # classes; 0: regression
-        self.criterion: "str" = options["criterion"]
-        self.n_trees: "int" = options["n_trees"]
-        self.n_bins: "int" = options["n_bins"]
-        self.max_depth: "int" = options["max_depth"]
-        self.least: "int" = options["min_samples_leaf"]
-        self.extra = kind == "extra-trees"
-        self.rows = 1.0 if self.extra else 0.0  # share of the rows; 0: drawn with repeats
-        if kind == "random-patches":
-            self.rows = options["alpha_n"]
-            self.patch = max(1, int(options["alpha_f"] * m + 0.5))
-        if some is None:
-            self.max_features = min(self.patch, int(math.sqrt(self.patch) + 0.5) + 1)
-        else:
-            self.max_features = part_of("max_features", some, self.patch)
-        self.scale = head.scale
-        self.seed: "int" = options["seed"]
-        self.stream = stream
-        # Categories by feature; 0: number.
-        self.kinds = array(
-            "H", [0 if k is None else max(CATEGORIES, len(k)) for k in head.categories]
-        )
-        self.stride = 1 + max(self.n_bins, max(self.kinds))
-        self.window: "int" = options["window"]
-        self.fade: "int" = options["fade"]
-        self.nodes: "int" = 2 * options["max_leaf_nodes"] - 1
-        self._share_out(options["bytes"])
-
-    def _share_out(self, room: "int") -> "None":
-        """Fit the window, the nodes and the number of races into so many bytes."""
-        # A cell is a word of a list in plain Python; the native engine needs less.
-        race = 8 * self.stride * (self.width or 3) + 4 * self.n_bins + 64
-        race = 64 + self.max_features * race
-        while True:
-            fixed = self._fixed()
-            needed = fixed + race * self.n_trees
-            if needed <= room:
-                break
-            if self.window <= START and self.nodes <= 15:
-                raise ValueError(
-                    f"an online forest of {self.n_trees} trees and {self.m} features needs at least "
-                    f"{needed} bytes, the budget is {room}; use fewer trees or features"
-                )
-            if self.window > START:
-                self.window = max(START, self.window * 3 // 4)
-            if self.nodes > 15:
-                self.nodes = max(15, self.nodes * 3 // 4) | 1
-        self.races: "int" = min(
-            (room - fixed) // race, (self.n_trees + 1) * (self.nodes + 1) // 2, 65534
-        )
-        self.bytes = fixed + race * self.races
-
-    def _fixed(self) -> "int":
-        """The bytes of everything except the races."""
-        node = 23 + 4 * (self.width or 2)
-        tree = self.nodes * node + 4 * self.window + 10 * self.m
-        return (self.n_trees + 1) * tree + self.window * (4 * self.m + 2) + LONG
-
-
-class Sapling:
-    """One tree while it grows, and the latest rows by the leaf that they are in."""
-
-    def __init__(self, plan: "Plan") -> "None":
-        n = plan.nodes
-        self.feature = array("H", bytes(2 * n))
-        self.threshold = array("f", bytes(4 * n))
-        self.left = array("H", bytes(2 * n))
-        self.right = array("H", bytes(2 * n))
-        self.depth = bytearray(n)
-        self.slot = array("H", bytes(2 * n))  # of the leaf's race
-        self.wait = array("H", bytes(2 * n))  # rows until a leaf without a race asks for one
-        self.missed = array("I", bytes(4 * n))  # how wrong a leaf was
-        self.votes = array("I", bytes(4 * n * (plan.width or 2)))
-        # A queue of places in the window for each leaf: the oldest row of all is a queue's first.
-        self.head = array("H", bytes(2 * n))
-        self.tail = array("H", bytes(2 * n))
-        self.next = array("H", bytes(2 * plan.window))
-        self.leaf = array("H", [NONE] * plan.window)
-        self.features = array("H", range(plan.m))
-        self.importance = [0.0] * plan.m
-        self.n_nodes = 0
-        # Rows since the last contest about which the challenger was less, and more, wrong.
-        self.better = self.worse = 0
-        self.shift = 0
-
-    def add(self, depth: "int") -> "int":
-        """A new leaf; returns its place."""
-        node = self.n_nodes
-        self.feature[node] = LEAF
-        self.depth[node] = depth
-        self.slot[node] = self.head[node] = self.tail[node] = NONE
-        self.wait[node] = self.missed[node] = 0
-        self.n_nodes += 1
-        return node
-
-    def find(self, values: "Sequence[float]", at: "int") -> "int":
-        """The leaf of the row that begins at `at`."""
-        feature = self.feature  # its bits are decoded here, not by `split_of`: this loop is hot
-        node = 0
-        f = feature[0]
-        while f != LEAF:
-            x = values[at + (f & FEATURE)]
-            if x != x or (f & EQUAL and x == 0):
-                left = f & MISSING_LEFT
-            elif f & EQUAL:
-                left = x == self.threshold[node]
-            else:
-                left = x <= self.threshold[node]
-            node = self.left[node] if left else self.right[node]
-            f = feature[node]
-        return node
-
-    def part(self, node: "int", values: "Sequence[float]", m: "int") -> "None":
-        """Move the latest rows of a node that was split to its children."""
-        f, equal, missing_left = split_of(self.feature[node])  # type: ignore[misc]
-        threshold = self.threshold[node]
-        for place in self.queue(node):
-            x = values[place * m + f]
-            if x != x or (equal and x == 0):
-                left = missing_left
-            elif equal:
-                left = x == threshold
-            else:
-                left = x <= threshold
-            self.put(self.left[node] if left else self.right[node], place)
-
-    def put(self, node: "int", place: "int") -> "None":
-        """Add a place of the window to the end of a leaf's queue."""
-        self.leaf[place] = node
-        self.next[place] = NONE
-        last = self.tail[node]
-        if last == NONE:
-            self.head[node] = place
-        else:
-            self.next[last] = place
-        self.tail[node] = place
-
-    def drop(self, place: "int") -> "None":
-        """Take the oldest row out of its leaf's queue."""
-        node = self.leaf[place]
-        if node != NONE:
-            self.head[node] = self.next[place]
-            if self.head[node] == NONE:
-                self.tail[node] = NONE
-
-    def queue(self, node: "int") -> "list[int]":
-        """The places of the latest rows in a leaf, oldest first."""
-        places = []
-        place = self.head[node]
-        while place != NONE:
-            places.append(place)
-            place = self.next[place]
-        return places
 
 
 class LeafRace:
@@ -229,9 +60,15 @@ class Grove:
         self.criterion = criterion_of(plan.criterion)
         self.rng = Rng(plan.seed, plan.stream)
         self.times = _times(self.rng, plan.rows)
-        self.values = array("f", bytes(4 * plan.m * plan.window))
-        self.labels = array("H", bytes(2 * plan.window))
+        rows = plan.window + plan.spare  # the latest rows, then those of rare classes
+        self.values = array("f", bytes(4 * plan.m * rows))
+        self.labels = array("H", bytes(2 * rows))
         self.seen = 0
+        self.counts = [0] * plan.width  # rows in the window, by class
+        self.numbers = array("H", bytes(2 * plan.spare))  # of the rows of rare classes
+        self.stored = 0  # of them, so far
+        self.losses = [0] * len(plan.fades)  # of each memory, lately
+        self.memory = len(plan.fades) // 2  # the one that votes
         self.half = 0  # whether the next challenger learns half of the window
         self.slots: "list[Any]" = [None] * plan.races
         self.free: "array[int]" = array("H", range(plan.races - 1, -1, -1))
@@ -255,13 +92,17 @@ class Grove:
 
     def _learn(self, values: "Sequence[float]", at: "int", label: "int") -> "int":
         plan = self.plan
-        out = [0] * (plan.width or 1)
+        outs = [[0] * (plan.width or 1) for _ in plan.fades]
         leaves = []
         misses = []
         for t, tree in enumerate(self.trees):
             leaf = tree.find(values, at)
             leaves.append(leaf)
-            miss = self._ask(tree, leaf, label, out if t < plan.n_trees else None)
+            miss = 0
+            for k, out in enumerate(outs):
+                wrong = self._ask(tree, k, leaf, label, out if t < plan.n_trees else None)
+                if k == self.memory:
+                    miss = wrong
             misses.append(miss)
             if tree.missed[leaf] < MOST:
                 tree.missed[leaf] += miss if plan.width else miss >> 8
@@ -281,7 +122,21 @@ class Grove:
             )
         if self.seen % EVERY == 0:
             self._contest()
-        return out[0] if not plan.width else largest(out)
+        return self._judge(outs, label)
+
+    def _judge(self, outs: "list[list[int]]", label: "int") -> "int":
+        """The answer of the memory that votes; the one that was best lately votes next."""
+        losses, before = self.losses, self.memory
+        answers = [largest(out) if self.plan.width else out[0] for out in outs]
+        for k, answer in enumerate(answers):
+            if self.plan.width:
+                wrong = 0 if answer == label else 1
+            else:
+                wrong = abs(answer - label * self.plan.n_trees)
+            losses[k] += (wrong << 2 * LATELY) - (losses[k] >> LATELY)
+            if losses[k] < losses[self.memory]:
+                self.memory = k
+        return answers[before]
 
     def vote(self, row: "Sequence[float]", out: "MutableSequence[int]") -> "int":
         """Sum the votes of the trees for a row: the `predict_into` of a forest of these trees."""
@@ -289,19 +144,20 @@ class Grove:
             out[k] = 0
         for t in range(self.plan.n_trees):
             tree = self.trees[t]
-            self._ask(tree, tree.find(row, 0), 0, out)
+            self._ask(tree, self.memory, tree.find(row, 0), 0, out)
         return largest(out)
 
-    def _ask(self, tree: "Sapling", leaf: "int", label: "int", out: "Any") -> "int":
+    def _ask(self, tree: "Sapling", memory: "int", leaf: "int", label: "int", out: "Any") -> "int":
         """Add the votes of a leaf to `out`; returns how wrong they are about this label."""
         width, scale = self.plan.width, self.plan.scale
+        votes = tree.votes[memory]
         if not width:
-            n, total = tree.votes[2 * leaf], tree.votes[2 * leaf + 1]
+            n, total = votes[2 * leaf], votes[2 * leaf + 1]
             level = level_of(n, total, scale)
             if out is not None:
                 out[0] += level
             return abs(level - label)
-        votes = tree.votes[leaf * width : leaf * width + width]
+        votes = votes[leaf * width : leaf * width + width]
         total = sum(votes)
         if out is not None and total:
             for k, v in enumerate(vote_shares(votes, total, scale)):
@@ -313,13 +169,41 @@ class Grove:
         plan = self.plan
         place = self.seen % plan.window
         if self.seen >= plan.window:
-            for tree in self.trees:
-                tree.drop(place)
+            self._forget(place)
         here = place * plan.m
         for f in range(plan.m):
             self.values[here + f] = values[at + f]
         self.labels[place] = label
+        if plan.width:
+            self.counts[label] += 1
         return place
+
+    def _forget(self, place: "int") -> "None":
+        """Take the oldest row out of the window; one of a rare class is kept beside it."""
+        plan, label, m = self.plan, self.labels[place], self.plan.m
+        if plan.width:
+            self.counts[label] -= 1
+            if self._is_rare(label) and plan.spare:
+                row = self.values[place * m : place * m + m]
+                self._store(row, 0, label, (self.seen - plan.window) % LONG)
+        for tree in self.trees:
+            tree.drop(place)
+
+    def _is_rare(self, label: "int") -> "bool":
+        return self.plan.width > 0 and self.counts[label] < self.plan.quota
+
+    def _store(self, values: "Sequence[float]", at: "int", label: "int", number: "int") -> "None":
+        """Keep a row of a rare class in place of the oldest of them."""
+        plan = self.plan
+        spare = self.stored % plan.spare
+        place = plan.window + spare
+        self.stored += 1
+        self.numbers[spare] = number
+        self.labels[place] = label
+        for f in range(plan.m):
+            self.values[place * plan.m + f] = values[at + f]
+        for tree in self.trees:
+            tree.leaf[place] = tree.find(values, at)
 
     def _count(
         self, tree: "Sapling", leaf: "int", place: "int", label: "int", times: "int", miss: "int"
@@ -343,19 +227,21 @@ class Grove:
 
     def _vote(self, tree: "Sapling", leaf: "int", label: "int", times: "int") -> "None":
         """Add a row to the votes of its leaf; older votes fade."""
-        votes, width = tree.votes, self.plan.width
+        width = self.plan.width
         at = leaf * (width or 2)
-        if not width:
-            if votes[at] >= self.plan.fade * UNIT:
-                votes[at] >>= 1
-                votes[at + 1] >>= 1
-            votes[at] += UNIT * times
-            votes[at + 1] += UNIT * times * label
-            return
-        if sum(votes[at : at + width]) >= self.plan.fade * UNIT:
-            for k in range(at, at + width):
-                votes[k] >>= 1
-        votes[at + label] += UNIT * times
+        for k, fade in enumerate(self.plan.fades):
+            votes = tree.votes[k]
+            if not width:
+                if votes[at] >= fade * UNIT:
+                    votes[at] >>= 1
+                    votes[at + 1] >>= 1
+                votes[at] += UNIT * times
+                votes[at + 1] += UNIT * times * label
+                continue
+            if sum(votes[at : at + width]) >= fade * UNIT:
+                for i in range(at, at + width):
+                    votes[i] >>= 1
+            votes[at + label] += UNIT * times
 
     # ---- Races
 
@@ -367,17 +253,19 @@ class Grove:
                 leaves.extend(self._look(tree, node))
 
     def _begin(self, tree: "Sapling", node: "int") -> "bool":
-        """Start the race of a leaf with its rows in the window; whether it has one now."""
+        """Start the race of a leaf with its kept rows; whether it has one now."""
         plan = self.plan
         if tree.depth[node] >= plan.max_depth or self._is_full(tree):
             tree.wait[node] = NONE
             return False
-        places = tree.queue(node)
+        labels = self.labels
+        places = [place for place in tree.spares(node) if self._is_rare(labels[place])]
+        spares = len(places)
+        places += tree.queue(node)
         n = len(places)
         if 2 * n < START:
             tree.wait[node] = START - n
             return False
-        labels = self.labels
         label = labels[places[0]]
         for place in places:
             if labels[place] != label:
@@ -392,17 +280,29 @@ class Grove:
             return False
         self.slots[slot] = race
         tree.slot[node] = slot
-        first = self.seen - 1 - (self.seen - 1) % plan.window  # number of the row at place 0
+        self._count_kept(race, places, spares)
+        race.due = race.seen + (race.seen >> 2) + STEP
+        return True
+
+    def _count_kept(self, race: "LeafRace", places: "list[int]", spares: "int") -> "None":
+        """Count kept rows into a new race: some of the window, and all of rare classes."""
+        plan, n = self.plan, len(places) - spares
+        zero = self.seen - 1 - (self.seen - 1) % plan.window  # number of the row at place 0
         count = min(n, FIRST)  # from all of them, oldest first
-        for i in range(count):
-            place = places[i * n // count]
-            number = first + place if first + place < self.seen else first + place - plan.window
-            times = self.times[(number % LONG + tree.shift) % LONG]
+        taken = 0
+        for i, place in enumerate(places):
+            if i < spares:
+                number = self.numbers[place - plan.window]
+            else:
+                if taken < count and i - spares == taken * n // count:
+                    taken += 1
+                elif not self._is_rare(self.labels[place]):
+                    continue
+                number = zero + place if zero + place < self.seen else zero + place - plan.window
+            times = self.times[(number % LONG + race.tree.shift) % LONG]
             if times:
                 self._insert(race, place, times)
                 race.seen += 1
-        race.due = race.seen + (race.seen >> 2) + STEP
-        return True
 
     def _draw(self, race: "LeafRace", places: "list[int]") -> "None":
         """Draw the features of a race: those that vary in the leaf's rows at these places."""
@@ -565,17 +465,17 @@ class Grove:
         """Give a new leaf its first votes: its counted rows, and a few votes of its parent."""
         width = self.plan.width
         size = self.criterion.size(cells)
-        room = min(size, self.plan.fade) * UNIT
         if not width:
             cells = [size, cells[1]]
         before = node * (width or 2)
         at = child * (width or 2)
-        votes = tree.votes
-        all_votes = votes[before] if not width else sum(votes[before : before + width])
-        for k in range(width or 2):
-            votes[at + k] = cells[k] * room // size
-            if all_votes:
-                votes[at + k] += PRIOR * UNIT * votes[before + k] // all_votes
+        for votes, fade in zip(tree.votes, self.plan.fades):
+            room = min(size, fade) * UNIT
+            all_votes = votes[before] if not width else sum(votes[before : before + width])
+            for k in range(width or 2):
+                votes[at + k] = cells[k] * room // size
+                if all_votes:
+                    votes[at + k] += PRIOR * UNIT * votes[before + k] // all_votes
 
     # ---- Trees
 
@@ -588,8 +488,9 @@ class Grove:
         tree.n_nodes = tree.better = tree.worse = 0
         tree.add(0)
         width = plan.width or 2
-        for k in range(width):
-            tree.votes[k] = 0
+        for votes in tree.votes:
+            for k in range(width):
+                votes[k] = 0
         tree.shift = self.rng.below(LONG)
         if plan.patch < plan.m:
             self.rng.shuffle(tree.features, plan.patch)
@@ -598,6 +499,8 @@ class Grove:
         first = self.seen - rows
         for number in range(max(0, self.seen - plan.window), first):
             tree.leaf[number % plan.window] = NONE
+        for spare in range(min(self.stored, plan.spare)):
+            tree.leaf[plan.window + spare] = 0
         for number in range(first, self.seen):
             place = number % plan.window
             tree.put(0, place)
@@ -645,7 +548,7 @@ class Grove:
             tree.threshold[:n],
             tree.left[:n],
             tree.right[:n],
-            tree.votes[: n * width],
+            tree.votes[self.memory][: n * width],
             tree.importance[:],
         ]
 
@@ -669,23 +572,32 @@ class Grove:
         tree.threshold[:n] = threshold
         tree.left[:n] = left
         tree.right[:n] = right
-        tree.votes[: len(votes)] = votes
+        for memory in tree.votes:
+            memory[: len(votes)] = votes
         tree.importance[:] = gains
         for node in range(n):
             if feature[node] != LEAF:
                 tree.depth[left[node]] = tree.depth[right[node]] = min(255, tree.depth[node] + 1)
 
     def recall(self, values: "Sequence[float]", labels: "Sequence[int]", n: "int") -> "None":
-        """Put rows into the empty window without learning them again."""
-        for i in range(n):
-            place = self._keep(values, i * self.plan.m, labels[i])
+        """Put rows into the empty window without learning them again.
+
+        Rows that do not fit are kept beside it if their classes are rare among those that do.
+        """
+        plan = self.plan
+        first = max(0, n - plan.window)
+        for i in range(first, n):
+            place = self._keep(values, i * plan.m, labels[i])
             self.seen += 1
             for tree in self.trees:
-                tree.put(tree.find(values, i * self.plan.m), place)
+                tree.put(tree.find(values, i * plan.m), place)
+        for i in range(first):
+            if plan.spare and self._is_rare(labels[i]):
+                self._store(values, i * plan.m, labels[i], i % LONG)
 
     def latest(self) -> "tuple[array[float], array[int]]":
-        """The latest rows, oldest first: their values, and their labels."""
-        return in_order(self.plan, self.seen, self.values, self.labels)
+        """The kept rows, oldest first, those of rare classes before the window: values, labels."""
+        return in_order(self.plan, self.seen, self.stored, self.values, self.labels)
 
 
 # ---- Small things -----------------------------------------------------------------------------
@@ -697,13 +609,25 @@ def level_of(n: "int", total: "int", scale: "int") -> "int":
 
 
 def in_order(
-    plan: "Plan", seen: "int", values: "array[float]", labels: "array[int]"
+    plan: "Plan", seen: "int", stored: "int", values: "array[float]", labels: "array[int]"
 ) -> "tuple[array[float], array[int]]":
-    """The values and labels in a window after `seen` rows, oldest first."""
-    n = min(seen, plan.window)
-    first = seen % plan.window if seen > plan.window else 0
-    at = first * plan.m
-    return values[at : n * plan.m] + values[:at], labels[first:n] + labels[:first]
+    """The rows in a window, oldest first, after those beside it whose classes are rare now."""
+    window, spare, m = plan.window, plan.spare, plan.m
+    n = min(seen, window)
+    first = seen % window if seen > window else 0
+    found, kinds = array("f"), array("H")
+    counts = [0] * plan.width
+    for k in labels[: n if plan.width else 0]:
+        counts[k] += 1
+    for i in range(max(0, stored - spare), stored):
+        place = window + i % spare
+        if counts[labels[place]] < plan.quota:
+            found.extend(values[place * m : place * m + m])
+            kinds.append(labels[place])
+    for low, high in ((first, n), (0, first)):
+        found.extend(values[low * m : high * m])
+        kinds.extend(labels[low:high])
+    return found, kinds
 
 
 def largest(values: "Sequence[int]") -> "int":

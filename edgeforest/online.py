@@ -38,11 +38,12 @@ from edgeforest.forest import (
     collect,
     is_sequence,
 )
-from edgeforest.grove import CATEGORIES, SCALE, START, Grove, Plan
+from edgeforest.grove import SCALE, Grove, largest
 from edgeforest.labels import plain, sorted_set
 from edgeforest.loading import from_base64
 from edgeforest.lock import Lock
 from edgeforest.rows import as_float, as_rows
+from edgeforest.sapling import CATEGORIES, START, Plan
 from edgeforest.transplant import for_forest, for_grove, widened
 from edgeforest.writer import to_base64
 
@@ -66,8 +67,8 @@ class OnlineForest:
     `categorical` names the features that are not numbers. Classes become known row by row;
     `classes` announces them. `criterion="mse"` learns numbers. `window` is how many of the latest
     rows are kept, `max_leaf_nodes` how many leaves a tree may have. `fade` is how many rows the
-    votes of a leaf stand for: with few the forest follows a change at once; with many, such as 100,
-    it predicts better after the last label has come. With `budget=Budget(bytes=...)` everything fits
+    votes of a leaf stand for: with few the forest follows a change at once; with many it averages
+    noise. By default each leaf counts with 3, 12 and 50, and what was best lately votes. With `budget=Budget(bytes=...)` everything fits
     into that many bytes: if there is not enough memory for all races, those of the leaves that are
     wrong least often sleep. The other options are those of `train`.
 
@@ -100,7 +101,7 @@ class OnlineForest:
         alpha_n: "float" = 0.7,
         alpha_f: "float" = 0.85,
         window: "int" = 500,
-        fade: "int" = 10,
+        fade: "int | None" = None,
         budget: "Budget | None" = None,
         seed: "int" = 0,
         engine: "str | None" = None,
@@ -118,10 +119,12 @@ class OnlineForest:
             ("alpha_n", alpha_n, 1e-9, 1.0),
             ("alpha_f", alpha_f, 1e-9, 1.0),
             ("window", window, START, 65534),
-            ("fade", fade, 1, 100),
+            ("fade", 1 if fade is None else fade, 1, 100),
             ("seed", seed, 0, MASK),
         ):
             options[name] = between(name, value, low, high)
+        if fade is None:
+            options["fade"] = None
         options["max_features"] = max_features
         options["bytes"] = _bytes_of(budget)
         self.options = options
@@ -207,10 +210,8 @@ class OnlineForest:
                 grove.plant(t, *tree)
         if latest:
             values, labels = latest
-            n = min(len(labels), plan.window)
-            skipped = len(labels) - n
-            grove.recall(values[skipped * plan.m :], labels[skipped:], n)
-            rows -= n
+            grove.recall(values, labels, len(labels))
+            rows -= grove.seen
             for t, tree in enumerate(trees):
                 if len(tree[0]) > plan.nodes:  # more classes leave less memory for nodes
                     grove.renew(t)
@@ -494,7 +495,9 @@ class OnlineForest:
                 whole += v
             for f, v in enumerate(gains):
                 parts[f] += v / (whole or 1)
-        forest.importances = millionths(parts)
+        shares = forest.importances = millionths(parts)
+        if any(shares):  # they must add up, or a loaded learner would have others
+            shares[largest(shares)] += 1000000 - sum(shares)
         forest.prepare()
         return forest
 

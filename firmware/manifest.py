@@ -36,6 +36,7 @@ package(  # noqa: F821
         "reader.py",
         "reading.py",
         "rows.py",
+        "sapling.py",
         "shapes.py",
         "shares.py",
         "storage.py",

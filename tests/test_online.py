@@ -24,7 +24,7 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import Budget, OnlineForest, Rng, core_pure, grove, train
+from edgeforest import Budget, OnlineForest, Rng, core_pure, grove, sapling, train
 from edgeforest.forests import merging as combine
 from edgeforest.writer import to_base64
 
@@ -90,7 +90,7 @@ def test_engines_agree_on_any_options(data):
         "min_samples_leaf": draw(st.sampled_from([1, 4])),
         "max_leaf_nodes": draw(st.sampled_from([2, 9, 256])),
         "n_bins": draw(st.sampled_from([None, 2, 40])),
-        "fade": draw(st.sampled_from([1, 10, 100])),
+        "fade": draw(st.sampled_from([None, 1, 10, 100])),
         "window": draw(st.sampled_from([16, 33, 500])),
         "budget": draw(st.sampled_from([None, Budget(bytes=120_000)])),
     }
@@ -193,6 +193,63 @@ def test_it_learns_and_follows_a_change(figure):
     figure(
         f"before {before:.3f}, at the end {learner.recent_accuracy:.3f}, not learning {right:.3f}"
     )
+
+
+def rare_stream(n, seed):
+    """Ten numbers; about one row of a hundred is positive: a box in two of the features."""
+    rng = Rng(seed, 5)
+    rows = [[rng.unit() for _ in range(10)] for _ in range(n)]
+    return rows, [int(0.3 < row[2] < 0.4 and 0.6 < row[7] < 0.7) for row in rows]
+
+
+@pytest.mark.skipif("native" not in ENGINES, reason="in plain Python it takes a minute")
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_a_class_of_one_percent_is_found(criterion, figure):
+    rows, labels = rare_stream(20_000, 3)
+    learner = OnlineForest(10, criterion=criterion)
+    said = learner.update_batch(rows, labels)
+    hits = sum(a == b == 1 for a, b in zip(said, labels, strict=True))
+    score = 2 * hits / (sum(labels) + said.count(1))
+    figure(f"F1 {score:.3f}, {sum(labels)} positives of {len(labels)}")
+    assert score > 0.75
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_of_a_rare_class_outlive_the_window(engine, tmp_path):
+    """They are saved, too, and survive a new class."""
+    rows, labels = rare_stream(2500, 1)
+    learner = OnlineForest(10, n_trees=2, window=80, engine=engine)
+    learner.update_batch(rows, labels)
+    values, kept = learner._grove.latest()
+    kept = list(kept)
+    assert kept[-80:] == labels[-80:]
+    assert len(kept) == 80 + 10  # the store is full
+    assert set(kept[:10]) == {1}
+    which = [i for i, label in enumerate(labels[:-80]) if label][-10:]
+    assert values[: 10 * 10].tolist() == pytest.approx([v for i in which for v in rows[i]])
+    learner.save(tmp_path / "model.json")
+    again = OnlineForest.load(tmp_path / "model.json", engine=engine)
+    assert (list(again._grove.latest()[1]), again.rows) == (kept, 2500)
+    again.update(rows[0], 2)
+    assert again.rows == 2501
+    assert list(again._grove.latest()[1]) == [*kept[:10], *kept[11:], 2]
+
+
+def test_the_memory_of_the_leaves_follows_the_stream():
+    """A rule that turns around every 40 rows needs a short memory, noise a long one."""
+    rng = Rng(9)
+    rows = [[rng.unit()] for _ in range(6000)]
+    turning = [int(row[0] > 0.5) ^ (i // 40 & 1) for i, row in enumerate(rows)]
+    noisy = [int(row[0] > 0.5) ^ (rng.unit() < 0.3) for row in rows]
+    for labels, best in ((turning, 0), (noisy, 2)):
+        right = []
+        for fade in (*sapling.FADES, None):
+            learner = OnlineForest(1, n_trees=4, fade=fade)
+            learner.update_batch(rows, labels)
+            right.append(learner.accuracy)
+        assert right[best] == max(right[:3])
+        assert right[3] > right[best] - 0.02  # it takes some rows to find out
+        assert right[3] > min(right) + 0.02
 
 
 def test_it_beats_the_majority_by_far_with_any_kind():
@@ -447,8 +504,11 @@ def test_the_kernel_has_the_same_constants():
         "TRIES",
         "UNIT",
         "LONG",
+        "LATELY",
     ]:
         assert int(defined[name]) == getattr(grove, name), name
+    assert int(defined["SPARES"]) == sapling.SPARES
+    assert defined["FADES"] == "{" + ",".join(map(str, sapling.FADES)) + "}"
     assert float(defined["SURE"]) == grove.SURE
     assert float(defined["Z"]) == core_pure.Z
     assert float(defined["TOLERANCE"]) == core_pure.TOLERANCE

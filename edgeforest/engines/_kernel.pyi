@@ -122,8 +122,8 @@ def plant(
 def renew(grove: Grove, t: int, /) -> None:
     """Grow a tree anew from the latest rows."""
 
-def latest(grove: Grove, /) -> tuple[int, bytes, bytes]:
-    """How many rows were seen, and the values and labels of the window."""
+def latest(grove: Grove, /) -> tuple[int, int, bytes, bytes]:
+    """Rows seen, rows stored beside the window, and the values and labels of both."""
 
 def constants() -> dict[str, Any]:
     """The kernel's constants."""

@@ -46,7 +46,7 @@ PyObject *kernel_grove(PyObject *self, PyObject *args)
                   &stream, &scale, &fade, &criterion, &extra, &p.rows, &least, &kinds))
         return NULL;
     if (!py_in_range("seed", seed, 0, UINT32_MAX) || !py_in_range("stream", stream, 0, UINT32_MAX) ||
-        !py_in_range("scale", scale, 1, EF_LEVELS) || !py_in_range("fade", fade, 1, EF_LEVELS) ||
+        !py_in_range("scale", scale, 1, EF_LEVELS) || !py_in_range("fade", fade, 0, EF_LEVELS) ||
         !py_in_range("criterion", criterion, 0, EF_MSE) ||
         !py_in_range("features", p.m, 1, EF_FEATURE) ||
         !py_holds(&kinds, "kinds", p.m, sizeof(uint16_t)))
@@ -225,7 +225,7 @@ PyObject *kernel_renew(PyObject *self, PyObject *args)
     return Py_NewRef(Py_None);
 }
 
-/* latest(grove) -> (rows seen, the window's values and labels as bytes). */
+/* latest(grove) -> (rows seen, stored beside the window, the values and labels of both as bytes). */
 PyObject *kernel_latest(PyObject *self, PyObject *capsule)
 {
     (void)self;
@@ -233,7 +233,8 @@ PyObject *kernel_latest(PyObject *self, PyObject *capsule)
     if (!g)
         return NULL;
     const ef_grove *grove = &g->grove;
-    Py_ssize_t window = grove->plan.window;
-    return Py_BuildValue("Ly#y#", (long long)grove->seen, (const char *)grove->values,
-                         window * grove->plan.m * 4, (const char *)grove->labels, window * 2);
+    Py_ssize_t rows = grove->plan.window + grove->spare;
+    return Py_BuildValue("LLy#y#", (long long)grove->seen, (long long)grove->stored,
+                         (const char *)grove->values, rows * grove->plan.m * 4,
+                         (const char *)grove->labels, rows * 2);
 }

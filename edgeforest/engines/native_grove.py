@@ -31,7 +31,7 @@ class NativeGrove:
 
     def recall(self, values: Any, labels: Any, n: int) -> None:
         _kernel.learn(self._grove, values, labels, 0, n, None)
-        self.seen += n
+        self.seen += min(n, self.plan.window)
 
     def vote(self, row: Any, out: Any) -> int:
         sums = array("I", bytes(4 * len(out)))
@@ -61,5 +61,5 @@ class NativeGrove:
         _kernel.renew(self._grove, t)
 
     def latest(self) -> tuple[Any, Any]:
-        seen, values, labels = _kernel.latest(self._grove)
-        return in_order(self.plan, seen, array("f", values), array("H", labels))
+        seen, stored, values, labels = _kernel.latest(self._grove)
+        return in_order(self.plan, seen, stored, array("f", values), array("H", labels))

@@ -295,9 +295,11 @@ typedef struct {
     int64_t least;
     int32_t m, width; /* width: classes, 0 for a regression */
     int32_t n_trees, max_features, n_bins, max_depth, nodes, races, window, patch, stride;
-    uint32_t seed, stream, scale, fade;
+    uint32_t seed, stream, scale, fade; /* fade 0: leaves have several memories */
     uint8_t criterion, extra;
 } ef_plan;
+
+#define EF_MEMORIES 3 /* of a leaf, at most */
 
 typedef struct ef_sapling ef_sapling;
 typedef struct ef_live ef_live;
@@ -313,13 +315,16 @@ typedef struct {
     ef_contender *contender;
     uint16_t *order; /* place of each tree in memory; the last one does not vote */
     uint16_t *leaves, *labels, *places, *stack, *kinds, *free_slots, *raced, *new_raced;
-    uint32_t *misses, *out;
+    uint16_t *numbers; /* of the rows of rare classes, modulo what their weights repeat after */
+    uint32_t *misses, *out, *counts; /* counts: rows in the window, by class */
     uint8_t *times, *bins, *new_bins;
     float *values, *cuts, *new_cuts;
     ef_real *gains;
     void *cells;
-    int64_t seen; /* rows */
-    int32_t n_free, hand, half, lead;
+    int64_t seen, stored; /* rows, and those of rare classes that left the window */
+    int64_t losses[EF_MEMORIES]; /* of each memory, lately */
+    uint32_t fades[EF_MEMORIES];
+    int32_t n_free, hand, half, lead, memories, memory, quota, spare, spares;
 } ef_grove;
 
 /* Why this plan cannot be used, as a sentence; NULL if it can. */
@@ -352,8 +357,8 @@ const char *ef_grove_plant(ef_grove *grove, int32_t t, int32_t n, const uint16_t
                            const float *threshold, const uint16_t *left, const uint16_t *right,
                            const uint32_t *votes, const ef_real *gains);
 
-/* Put the latest rows into the window of a new grove. Stops at a label that is out of range; returns
- * how many rows were taken. */
+/* Put the latest rows into the window of a new grove; those before them are kept beside it if their
+ * classes are rare. Stops at a label that is out of range; returns how many rows were taken. */
 size_t ef_grove_recall(ef_grove *grove, const float *rows, const uint16_t *labels, size_t n);
 
 /* Grow a tree anew from the latest rows. */

@@ -1,7 +1,9 @@
 /* Trees that learn row by row: each row is predicted, then learned. Grove of edgeforest/grove.py.
  *
- * The latest rows are kept in a window, so that a new race can start with rows that are there. One
- * more tree than votes is learning; it may replace the worst.
+ * The latest rows are kept in a window, so that a new race can start with rows that are there; rows of
+ * classes that are rare in it are kept longer, beside it. One more tree than votes is learning; it may
+ * replace the worst. A leaf may have several memories, which fade at other rates; the one that was best
+ * lately votes.
  */
 #include "online.h"
 
@@ -22,16 +24,19 @@ static void *carve(ef_carve *c, size_t count, size_t size)
 static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
 {
     size_t nodes = (size_t)p->nodes, m = (size_t)p->m, window = (size_t)p->window;
+    size_t memories = (size_t)ef_memories_of(p), spare = (size_t)ef_spare_of(p);
     size_t races = (size_t)p->races, some = (size_t)p->max_features;
     g->trees = carve(c, (size_t)p->n_trees + 1, sizeof *g->trees);
     g->order = carve(c, (size_t)p->n_trees + 1, sizeof *g->order);
     g->leaves = carve(c, (size_t)p->n_trees + 1, sizeof *g->leaves);
     g->misses = carve(c, (size_t)p->n_trees + 1, sizeof *g->misses);
-    g->out = carve(c, p->width ? (size_t)p->width : 1, sizeof *g->out);
+    g->out = carve(c, memories * (p->width ? (size_t)p->width : 1), sizeof *g->out);
+    g->counts = carve(c, (size_t)p->width, sizeof *g->counts);
+    g->numbers = carve(c, spare, sizeof *g->numbers);
     g->times = carve(c, LONG, 1);
-    g->values = carve(c, m * window, sizeof *g->values);
-    g->labels = carve(c, window, sizeof *g->labels);
-    g->places = carve(c, window, sizeof *g->places);
+    g->values = carve(c, m * (window + spare), sizeof *g->values);
+    g->labels = carve(c, window + spare, sizeof *g->labels);
+    g->places = carve(c, window + spare, sizeof *g->places);
     g->stack = carve(c, nodes + 1, sizeof *g->stack);
     g->kinds = carve(c, m, sizeof *g->kinds);
     g->free_slots = carve(c, races, sizeof *g->free_slots);
@@ -55,11 +60,11 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
         tree->slot = carve(c, nodes, sizeof *tree->slot);
         tree->wait = carve(c, nodes, sizeof *tree->wait);
         tree->missed = carve(c, nodes, sizeof *tree->missed);
-        tree->votes = carve(c, nodes * ef_votes_of(p), sizeof *tree->votes);
+        tree->votes = carve(c, memories * nodes * ef_votes_of(p), sizeof *tree->votes);
         tree->head = carve(c, nodes, sizeof *tree->head);
         tree->tail = carve(c, nodes, sizeof *tree->tail);
         tree->next = carve(c, window, sizeof *tree->next);
-        tree->leaf = carve(c, window, sizeof *tree->leaf);
+        tree->leaf = carve(c, window + spare, sizeof *tree->leaf);
         tree->features = carve(c, m, sizeof *tree->features);
         tree->importance = carve(c, m, sizeof *tree->importance);
     }
@@ -80,7 +85,7 @@ const char *ef_plan_wrong(const ef_plan *p, const uint16_t *kinds)
     EF_NEED(1 <= p->nodes && p->nodes < NONE, "nodes must be from 1 to 65534");
     EF_NEED(1 <= p->races && p->races < NONE, "races must be from 1 to 65534");
     EF_NEED(1 <= p->window && p->window < NONE, "window must be from 1 to 65534 rows");
-    EF_NEED(1 <= p->fade && p->fade <= 4096, "fade must be from 1 to 4096");
+    EF_NEED(p->fade <= 4096, "fade must be from 0 to 4096");
     EF_NEED(1 <= p->scale && p->scale <= EF_LEVELS, "scale must be from 1 to 65535");
     EF_NEED(1 <= p->least && p->least <= EF_MASK, "least must be from 1 to 1073741823 rows");
     for (int32_t f = 0; f < p->m; f++) {
@@ -102,12 +107,10 @@ size_t ef_grove_bytes(const ef_plan *plan)
 
 /* ---- Rows ---- */
 
-/* Add a row to the votes of a leaf; old votes fade. */
-static void vote(const ef_grove *g, ef_sapling *tree, int leaf, uint32_t label, uint32_t times)
+/* Add a row to the votes of a leaf in one of its memories; old votes fade. */
+static inline void vote_in(uint32_t *votes, int32_t width, uint32_t fade, uint32_t label,
+                           uint32_t times)
 {
-    int32_t width = g->plan.width;
-    uint32_t fade = g->plan.fade * UNIT;
-    uint32_t *votes = tree->votes + (size_t)leaf * ef_votes_of(&g->plan);
     if (!width) {
         if (votes[0] >= fade) {
             votes[0] >>= 1;
@@ -126,12 +129,18 @@ static void vote(const ef_grove *g, ef_sapling *tree, int leaf, uint32_t label, 
     votes[label] += UNIT * times;
 }
 
+static void vote(const ef_grove *g, ef_sapling *tree, int leaf, uint32_t label, uint32_t times)
+{
+    for (int k = 0; k < g->memories; k++)
+        vote_in(ef_votes_at(g, tree, k, leaf), g->plan.width, g->fades[k] * UNIT, label, times);
+}
+
 /* Add the votes of a leaf to `out`, if given; returns how wrong they are about this label. */
-static inline uint32_t ask(const ef_grove *g, const ef_sapling *tree, int leaf, uint32_t label,
-                           uint32_t *out)
+static inline uint32_t ask(const ef_grove *g, const ef_sapling *tree, int memory, int leaf,
+                           uint32_t label, uint32_t *out)
 {
     int32_t width = g->plan.width;
-    const uint32_t *votes = tree->votes + (size_t)leaf * ef_votes_of(&g->plan);
+    const uint32_t *votes = ef_votes_at(g, tree, memory, leaf);
     if (!width) {
         uint32_t n = votes[0], level = n ? (uint32_t)((2 * (uint64_t)votes[1] + n) / (2 * n)) : 0;
         if (level > g->plan.scale) /* halved totals may lie a little above the levels of their rows */
@@ -164,16 +173,44 @@ static inline uint32_t ask(const ef_grove *g, const ef_sapling *tree, int leaf, 
     return (uint32_t)best != label;
 }
 
+/* Keep a row of a rare class in place of the oldest of them. */
+static void store(ef_grove *g, const float *row, uint16_t label, int64_t number)
+{
+    const ef_plan *p = &g->plan;
+    int32_t spare = (int32_t)(g->stored++ % g->spare);
+    size_t place = (size_t)p->window + (size_t)spare;
+    g->numbers[spare] = (uint16_t)(number % LONG);
+    g->labels[place] = label;
+    memcpy(g->values + place * (size_t)p->m, row, (size_t)p->m * sizeof *row);
+    for (int32_t t = 0; t <= p->n_trees; t++)
+        g->trees[t].leaf[place] = (uint16_t)ef_find(g->trees + t, row);
+}
+
+/* Take the oldest row out of the window; one of a rare class is kept beside it. */
+static void forget(ef_grove *g, uint16_t place)
+{
+    const ef_plan *p = &g->plan;
+    uint16_t label = g->labels[place];
+    if (p->width) {
+        g->counts[label]--;
+        if (g->spare && ef_is_rare(g, label))
+            store(g, g->values + (size_t)place * (size_t)p->m, label, g->seen - p->window);
+    }
+    for (int32_t t = 0; t <= p->n_trees; t++)
+        ef_drop(g->trees + t, place);
+}
+
 /* Put a row into the window, in place of the oldest; returns its place. */
 static uint16_t keep(ef_grove *g, const float *row, uint16_t label)
 {
     const ef_plan *p = &g->plan;
     uint16_t place = (uint16_t)(g->seen % p->window);
     if (g->seen >= p->window)
-        for (int32_t t = 0; t <= p->n_trees; t++)
-            ef_drop(g->trees + t, place);
+        forget(g, place);
     memcpy(g->values + (size_t)place * (size_t)p->m, row, (size_t)p->m * sizeof *row);
     g->labels[place] = label;
+    if (p->width)
+        g->counts[label]++;
     return place;
 }
 
@@ -184,7 +221,7 @@ static void clear(ef_grove *g, ef_sapling *tree)
         if (tree->nodes[node].feature == EF_LEAF && tree->slot[node] != NONE)
             ef_release(g, tree, node);
     tree->n_nodes = 0;
-    memset(tree->leaf, 0xFF, (size_t)g->plan.window * sizeof *tree->leaf); /* rows are in no leaf */
+    memset(tree->leaf, 0xFF, (size_t)(g->plan.window + g->spare) * sizeof *tree->leaf); /* in no leaf */
 }
 
 /* Grow a tree anew from the latest `rows` rows. */
@@ -194,7 +231,8 @@ static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
     clear(g, tree);
     tree->better = tree->worse = 0;
     ef_add_leaf(tree, 0);
-    memset(tree->votes, 0, ef_votes_of(p) * sizeof *tree->votes);
+    for (int k = 0; k < g->memories; k++)
+        memset(ef_votes_at(g, tree, k, 0), 0, ef_votes_of(p) * sizeof *tree->votes);
     tree->shift = ef_rng_below(&g->rng, LONG);
     if (p->patch < p->m) {
         int32_t count = p->patch < p->m - 1 ? p->patch : p->m - 1;
@@ -207,6 +245,8 @@ static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
     }
     for (int32_t f = 0; f < p->m; f++)
         tree->importance[f] = 0.0;
+    for (int32_t i = 0; i < g->spare && i < g->stored; i++)
+        tree->leaf[p->window + i] = 0;
     for (int64_t number = g->seen - rows; number < g->seen; number++) {
         uint16_t place = (uint16_t)(number % p->window);
         ef_put(tree, 0, place);
@@ -281,16 +321,51 @@ static uint32_t largest(const uint32_t *values, size_t n)
     return best;
 }
 
+/* The answer of the memory that votes; the one that was best lately votes next. */
+static uint32_t judge(ef_grove *g, uint32_t label)
+{
+    const ef_plan *p = &g->plan;
+    size_t width = p->width ? (size_t)p->width : 1;
+    uint32_t answer = 0;
+    int32_t best = g->memory;
+    for (int32_t k = 0; k < g->memories; k++) {
+        const uint32_t *out = g->out + (size_t)k * width;
+        uint32_t said = p->width ? largest(out, width) : out[0];
+        int64_t wrong = (int64_t)said - (p->width ? (int64_t)label : (int64_t)label * p->n_trees);
+        wrong = p->width ? wrong != 0 : wrong < 0 ? -wrong : wrong;
+        answer = k == g->memory ? said : answer;
+        g->losses[k] += wrong * (1 << 2 * LATELY) - (g->losses[k] >> LATELY);
+        best = g->losses[k] < g->losses[best] ? k : best;
+    }
+    g->memory = best;
+    return answer;
+}
+
+/* Let all trees answer from all memories; returns how wrong the one that votes is in a leaf. */
+static inline uint32_t ask_all(ef_grove *g, const ef_sapling *tree, int leaf, uint32_t label,
+                               int votes)
+{
+    size_t width = g->plan.width ? (size_t)g->plan.width : 1;
+    uint32_t miss = 0;
+    for (int32_t k = 0; k < g->memories; k++) {
+        if (!votes && k != g->memory)
+            continue;
+        uint32_t wrong = ask(g, tree, k, leaf, label, votes ? g->out + (size_t)k * width : NULL);
+        miss = k == g->memory ? wrong : miss;
+    }
+    return miss;
+}
+
 /* Predict a row, then learn it. */
 static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
 {
     const ef_plan *p = &g->plan;
     size_t width = p->width ? (size_t)p->width : 1;
-    memset(g->out, 0, width * sizeof *g->out);
+    memset(g->out, 0, (size_t)g->memories * width * sizeof *g->out);
     for (int32_t t = 0; t <= p->n_trees; t++) {
         ef_sapling *tree = g->trees + g->order[t];
         int leaf = ef_find(tree, row);
-        uint32_t miss = ask(g, tree, leaf, label, t < p->n_trees ? g->out : NULL);
+        uint32_t miss = ask_all(g, tree, leaf, label, t < p->n_trees);
         g->leaves[t] = (uint16_t)leaf;
         g->misses[t] = miss;
         if (tree->missed[leaf] < MOST)
@@ -307,10 +382,12 @@ static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
         learn_in(g, g->trees + g->order[t], g->leaves[t], place, number, g->misses[t] != 0);
     if (g->seen % EVERY == 0)
         contest(g);
-    return p->width ? largest(g->out, width) : g->out[0];
+    return judge(g, label);
 }
 
 /* ---- What the caller uses ---- */
+
+static const uint32_t SLOWER[EF_MEMORIES] = FADES;
 
 /* How often rows count in a tree: by chance, or as often as in a sample drawn with repeats. */
 static void draw_times(ef_grove *g)
@@ -338,6 +415,13 @@ void ef_grove_begin(ef_grove *g, const ef_plan *plan, const uint16_t *kinds, voi
     g->plan = *plan;
     lay_out(g, plan, &c);
     memcpy(g->kinds, kinds, (size_t)plan->m * sizeof *kinds);
+    memset(g->counts, 0, (size_t)plan->width * sizeof *g->counts);
+    g->memories = ef_memories_of(plan);
+    g->memory = g->memories / 2;
+    for (int k = 0; k < g->memories; k++)
+        g->fades[k] = plan->fade ? plan->fade : SLOWER[k];
+    g->quota = plan->window >> 4 ? plan->window >> 4 : 1;
+    g->spare = ef_spare_of(plan);
     g->task.criterion = plan->criterion;
     g->tree.task = &g->task;
     g->tree.width = (int32_t)ef_cells_of(plan);
@@ -397,7 +481,7 @@ uint32_t ef_grove_vote(const ef_grove *g, const float *row, uint32_t *out)
     memset(out, 0, width * sizeof *out);
     for (int32_t t = 0; t < g->plan.n_trees; t++) {
         const ef_sapling *tree = g->trees + g->order[t];
-        ask(g, tree, ef_find(tree, row), 0, out);
+        ask(g, tree, g->memory, ef_find(tree, row), 0, out);
     }
     return largest(out, width);
 }
@@ -438,7 +522,8 @@ const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *fe
         node->left = left[i];
         node->right = right[i];
     }
-    memcpy(tree->votes, votes, (size_t)n * ef_votes_of(&g->plan) * sizeof *votes);
+    for (int k = 0; k < g->memories; k++)
+        memcpy(ef_votes_at(g, tree, k, 0), votes, (size_t)n * ef_votes_of(&g->plan) * sizeof *votes);
     memcpy(tree->importance, gains, (size_t)g->plan.m * sizeof *gains);
     for (int32_t i = 0; i < n; i++)
         if (feature[i] != EF_LEAF) {
@@ -450,17 +535,26 @@ const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *fe
 
 size_t ef_grove_recall(ef_grove *g, const float *rows, const uint16_t *labels, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const float *row = rows + i * (size_t)g->plan.m;
-        uint16_t label = labels[i];
+    size_t m = (size_t)g->plan.m, good = 0;
+    while (good < n && known(&g->plan, labels[good]))
+        good++;
+    size_t first = good > (size_t)g->plan.window ? good - (size_t)g->plan.window : 0;
+    for (size_t i = 0; i < good; i++) { /* first the window, which shows what is rare */
+        size_t at = i + first < good ? i + first : i + first - good;
+        uint16_t label = labels[at];
         if (!known(&g->plan, label))
-            return i;
-        uint16_t place = keep(g, row, label);
+            return 0; /* another thread changed it */
+        if (at < first) {
+            if (g->spare && ef_is_rare(g, label))
+                store(g, rows + at * m, label, (int64_t)at);
+            continue;
+        }
+        uint16_t place = keep(g, rows + at * m, label);
         g->seen++;
         for (int32_t t = 0; t <= g->plan.n_trees; t++)
-            ef_put(g->trees + t, ef_find(g->trees + t, row), place);
+            ef_put(g->trees + t, ef_find(g->trees + t, rows + at * m), place);
     }
-    return n;
+    return good;
 }
 
 void ef_grove_renew(ef_grove *g, int32_t t)
@@ -481,6 +575,6 @@ void ef_grove_tree(const ef_grove *g, int32_t t, uint16_t *feature, float *thres
         left[i] = tree->nodes[i].left;
         right[i] = tree->nodes[i].right;
     }
-    memcpy(votes, tree->votes, n * ef_votes_of(&g->plan) * sizeof *votes);
+    memcpy(votes, ef_votes_at(g, tree, g->memory, 0), n * ef_votes_of(&g->plan) * sizeof *votes);
     memcpy(gains, tree->importance, (size_t)g->plan.m * sizeof *gains);
 }

@@ -10,7 +10,7 @@
 #define PATIENCE 20
 #define SURE 1.0
 #define PRIOR 1
-#define EVERY 200
+#define EVERY 100
 #define MANY 4096
 #define TRIES 8
 #define CLEARLY 4
@@ -18,6 +18,9 @@
 #define UNIT 512
 #define LONG 1021
 #define MOST (1u << 28)
+#define LATELY 9
+#define SPARES 256
+#define FADES {3,12,50}
 #define NONE 0xFFFF
 #define TOLERANCE 0.1
 #define Z 2.25
@@ -49,6 +52,7 @@ struct ef_live {
 
 /* Numbers of a leaf's votes, of a bin's cells, and so on. */
 static inline size_t ef_votes_of(const ef_plan *p) { return p->width ? (size_t)p->width : 2; }
+static inline int ef_memories_of(const ef_plan *p) { return p->fade ? 1 : EF_MEMORIES; }
 static inline size_t ef_cells_of(const ef_plan *p) { return p->width ? (size_t)p->width : 3; }
 static inline size_t ef_cell_bytes(const ef_plan *p)
 {
@@ -57,6 +61,26 @@ static inline size_t ef_cell_bytes(const ef_plan *p)
 static inline size_t ef_padded_cuts(const ef_plan *p)
 {
     return ((size_t)p->n_bins + 7) & ~(size_t)7;
+}
+
+/* How many rows of rare classes are kept beside the window. */
+static inline int32_t ef_spare_of(const ef_plan *p)
+{
+    int32_t spare = p->window >> 3, most = NONE - 1 - p->window;
+    spare = spare < SPARES ? spare : SPARES;
+    return !p->width ? 0 : spare < most ? spare : most;
+}
+
+/* The votes of a leaf in one of its memories. */
+static inline uint32_t *ef_votes_at(const ef_grove *g, const ef_sapling *tree, int memory, int leaf)
+{
+    size_t at = (size_t)memory * (size_t)g->plan.nodes + (size_t)leaf;
+    return tree->votes + at * ef_votes_of(&g->plan);
+}
+
+static inline int ef_is_rare(const ef_grove *g, uint32_t label)
+{
+    return g->plan.width && g->counts[label] < (uint32_t)g->quota;
 }
 
 static inline int ef_add_leaf(ef_sapling *tree, int depth)

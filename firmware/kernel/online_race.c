@@ -157,7 +157,7 @@ static void open_race(ef_grove *g, ef_sapling *tree, int node, int slot, int32_t
     tree->slot[node] = (uint16_t)slot;
 }
 
-/* Count some of the n rows in `places` into a race that was just opened. */
+/* Count rows in `places` into a race that was just opened: some of the window, all of rare classes. */
 static void count_kept(ef_grove *g, const ef_sapling *tree, int slot, int n)
 {
     ef_live *race = g->slots + slot;
@@ -165,10 +165,21 @@ static void count_kept(ef_grove *g, const ef_sapling *tree, int slot, int n)
     int64_t zero = g->seen - 1 - (g->seen - 1) % g->plan.window;
     uint32_t last = (uint32_t)(g->seen - 1 - zero), now = (uint32_t)(zero % LONG);
     uint32_t before = zero ? (uint32_t)((zero - g->plan.window) % LONG) : 0;
-    int count = n < FIRST ? n : FIRST; /* evenly from all of them, oldest first */
-    for (int i = 0; i < count; i++) {
-        unsigned place = g->places[i * n / count];
-        unsigned times = ef_times_of(g, tree, ((place <= last ? now : before) + place) % LONG);
+    int spares = g->spares, in_window = n - spares, taken = 0;
+    int count = in_window < FIRST ? in_window : FIRST; /* evenly from all of them, oldest first */
+    for (int i = 0; i < n; i++) {
+        unsigned place = g->places[i];
+        uint32_t number;
+        if (i < spares) {
+            number = g->numbers[place - (unsigned)g->plan.window];
+        } else {
+            if (taken < count && i - spares == taken * in_window / count)
+                taken++;
+            else if (!ef_is_rare(g, g->labels[place]))
+                continue;
+            number = ((place <= last ? now : before) + place) % LONG;
+        }
+        unsigned times = ef_times_of(g, tree, number);
         if (times) {
             ef_live_insert(g, slot, place, times);
             race->seen++;
@@ -177,7 +188,7 @@ static void count_kept(ef_grove *g, const ef_sapling *tree, int slot, int n)
     race->due = race->seen + (race->seen >> 2) + STEP;
 }
 
-/* Start the race of a leaf with its rows of the window; returns whether there is one now. */
+/* Start the race of a leaf with its kept rows; returns whether there is one now. */
 static int begin(ef_grove *g, ef_sapling *tree, int node)
 {
     if (tree->nodes[node].depth >= g->plan.max_depth || is_full(g, tree)) {
@@ -185,6 +196,14 @@ static int begin(ef_grove *g, ef_sapling *tree, int node)
         return 0;
     }
     int n = 0, mixed = 0;
+    for (int32_t i = 0; i < g->spare; i++) {
+        uint16_t place = (uint16_t)(g->plan.window + i);
+        if (tree->leaf[place] == node && ef_is_rare(g, g->labels[place])) {
+            g->places[n++] = place;
+            mixed |= g->labels[place] != g->labels[g->places[0]];
+        }
+    }
+    g->spares = n;
     for (uint16_t place = tree->head[node]; place != NONE; place = tree->next[place]) {
         g->places[n++] = place;
         mixed |= g->labels[place] != g->labels[g->places[0]];
@@ -209,24 +228,21 @@ static int begin(ef_grove *g, ef_sapling *tree, int node)
 /* Give a new leaf its first votes: the rows that were counted for it, and a few of its parent's. */
 static void endow(const ef_grove *g, ef_sapling *tree, int node, int child, const int64_t *cells)
 {
-    size_t width = ef_votes_of(&g->plan);
-    const uint32_t *before = tree->votes + (size_t)node * width;
-    uint32_t *votes = tree->votes + (size_t)child * width;
-    int64_t size = 0, all = 0;
-    if (g->plan.width) {
-        for (size_t k = 0; k < width; k++) {
-            size += cells[k];
+    size_t width = ef_votes_of(&g->plan), counted = g->plan.width ? width : 1;
+    int64_t size = 0;
+    for (size_t k = 0; k < counted; k++)
+        size += cells[k];
+    for (int j = 0; j < g->memories; j++) {
+        const uint32_t *before = ef_votes_at(g, tree, j, node);
+        uint32_t *votes = ef_votes_at(g, tree, j, child);
+        int64_t fade = g->fades[j], room = (size < fade ? size : fade) * UNIT, all = 0;
+        for (size_t k = 0; k < counted; k++)
             all += before[k];
+        for (size_t k = 0; k < width; k++) {
+            votes[k] = (uint32_t)(cells[k] * room / size);
+            if (all)
+                votes[k] += (uint32_t)((int64_t)PRIOR * UNIT * before[k] / all);
         }
-    } else {
-        size = cells[0];
-        all = before[0];
-    }
-    int64_t fade = g->plan.fade, room = (size < fade ? size : fade) * UNIT;
-    for (size_t k = 0; k < width; k++) {
-        votes[k] = (uint32_t)(cells[k] * room / size);
-        if (all)
-            votes[k] += (uint32_t)((int64_t)PRIOR * UNIT * before[k] / all);
     }
 }
 
@@ -261,6 +277,12 @@ static void split(ef_grove *g, ef_sapling *tree, int node, const ef_contender *l
         after = tree->next[place];
         float x = g->values[(size_t)place * (size_t)p->m + lead->feature];
         ef_put(tree, ef_goes_left(x, f, threshold) ? a : b, place);
+    }
+    for (int32_t i = 0; i < g->spare; i++) {
+        size_t place = (size_t)p->window + (size_t)i;
+        float x = g->values[place * (size_t)p->m + lead->feature];
+        if (tree->leaf[place] == node)
+            tree->leaf[place] = (uint16_t)(ef_goes_left(x, f, threshold) ? a : b);
     }
     g->stack[n_stack] = (uint16_t)b;
     g->stack[n_stack + 1] = (uint16_t)a;
