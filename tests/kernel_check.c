@@ -781,7 +781,7 @@ static void run_grove(void)
     p.extra = (uint8_t)below(2);
     p.seed = below(1000);
     p.scale = p.width ? 4096 : 65535;
-    p.fade = (uint32_t)PICK(1, 10, 100);
+    p.fade = (uint32_t)PICK(0, 0, 1, 10, 100);
     size_t n = (size_t)PICK(0, 1, 15, 150, 450), m = (size_t)p.m;
     uint16_t *kinds = calloc(m, sizeof *kinds), *labels = calloc(n + 1, sizeof *labels);
     float *rows = calloc(n * m + 1, sizeof *rows);
