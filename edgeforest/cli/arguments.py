@@ -107,6 +107,17 @@ def share(text: str) -> float:
     return value
 
 
+def coverage(text: str) -> float:
+    """A share from 0.5 to 0.99."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.5 <= value <= 0.99:
+        raise ArgumentTypeError(f"must be from 0.5 to 0.99, got {text!r}")
+    return value
+
+
 def weights(text: str) -> list[float]:
     """Numbers of at least 0 with commas between them."""
     try:

@@ -5,7 +5,7 @@ import os
 import re
 from typing import Any
 
-from edgeforest.cli.arguments import row_scale, whole_number
+from edgeforest.cli.arguments import coverage, row_scale, whole_number
 from edgeforest.cli.models import exporter, load_model, read_key
 from edgeforest.cli.parser import Problem, add_command
 from edgeforest.cli.saving import kept_file, refuse_output, replaced
@@ -14,6 +14,7 @@ from edgeforest.host.words import count
 from edgeforest.sources import open_source
 
 WRITTEN_FOR = {  # the options that only some formats have, and which
+    "coverage": (".onnx", ".h", ".py"),
     "operator": (".onnx",),
     "inputs": (".onnx",),
     "rows": (".h", ".py"),
@@ -51,6 +52,13 @@ def add(commands: Any) -> None:
         "--check",
         metavar="LOG",
         help="say for how many rows of this log the model and what is written differ",
+    )
+    parser.add_argument(
+        "--coverage",
+        type=coverage,
+        metavar="P",
+        help="ONNX, C and MicroPython: also give intervals, or sets of classes, that hold the "
+        "truth with this chance, such as 0.9; for a model of train --calibrate",
     )
     add_formats(parser)
 
@@ -173,20 +181,22 @@ def onnx_of(forest: Any, args: argparse.Namespace, key: bytes | None) -> bytes:
             f"ONNX needs the package {error.name}, which is not installed; "
             "pip install 'edgeforest[onnx]'"
         ) from None
-    model = to_onnx(forest, operator=args.operator or "classic", inputs=args.inputs or "tensor")
+    options = {"operator": args.operator or "classic", "inputs": args.inputs or "tensor"}
+    model = to_onnx(forest, coverage=args.coverage, **options)
     return bytes(model.SerializeToString())
 
 
 def c_of(forest: Any, args: argparse.Namespace, key: bytes | None) -> bytes:
     """The text of a C header."""
-    options = {"rows": args.rows or "float32", "scale": args.scale, "prefer": args.prefer or "size"}
+    options = {"rows": args.rows or "float32", "scale": args.scale, "coverage": args.coverage}
+    options["prefer"] = args.prefer or "size"
     text: str = exporter("c_header").to_c(forest, c_name(args.out), **options)
     return text.encode()
 
 
 def micropython_of(forest: Any, args: argparse.Namespace, key: bytes | None) -> bytes:
     """The text of a MicroPython module."""
-    options = {"rows": args.rows or "float32", "scale": args.scale}
+    options = {"rows": args.rows or "float32", "scale": args.scale, "coverage": args.coverage}
     text: str = exporter("micropython_module").to_micropython(forest, **options)
     return text.encode()
 

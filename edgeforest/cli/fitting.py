@@ -19,9 +19,11 @@ from edgeforest.cli.outcome import Ready, Outcome
 from edgeforest.cli.models import engine_asked
 from edgeforest.cli.parser import Problem
 from edgeforest.cli.scoring import Tally, commonest
-from edgeforest.cli.screen import StatusLine
+from edgeforest.cli.screen import StatusLine, say
 from edgeforest.budget import Budget, Rng
 from edgeforest.engines.sampling import rest_of
+from edgeforest.forest import Forest
+from edgeforest.forests.calibration import calibrate
 from edgeforest.host.cores import usable_cores
 from edgeforest.host.words import count, reason
 from edgeforest.sources import Source, SourceError, draw
@@ -73,6 +75,20 @@ def fit(request: Request, status: StatusLine) -> Outcome:
     forest = training.forest()
     engine = engine_used(str(training.grown.engine), request.options)
     return Outcome(forest, ready, tally, engine, stopped or cut, problem, unwritten)
+
+
+def calibrate_by(ready: Ready, forest: Forest) -> None:
+    """Calibrate a forest by the rows that were held out; says so, or why it cannot be."""
+    rows: list[Any] = []
+    truths: list[Any] = []
+    try:
+        for some, labels in labelled(ready.source, ready.schema, ready.held_out):
+            rows.extend(some)
+            truths.extend(labels)
+        calibrate(forest, rows, truths)
+        say("calibrated", f"by {count(len(rows), 'held-out row')}; predict --coverage uses it")
+    except (ValueError, SourceError) as error:  # the forest must not be lost for it
+        say("calibrated", f"not: {error}")
 
 
 def begin(request: Request, status: StatusLine) -> Ready:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import edgeforest.cli.logs as logs
+from edgeforest.cli.arguments import coverage
 from edgeforest.cli.models import load_model
 from edgeforest.cli.parser import Problem, add_command
 from edgeforest.cli.saving import refuse_output, replaced
@@ -15,6 +16,7 @@ from edgeforest.cli.screen import StatusLine, say, screen_or_pipe, tell
 from edgeforest.host.names import quoted, short
 from edgeforest.host.words import count, shortest
 from edgeforest.sources import Source
+from edgeforest.sure import number_for
 
 if TYPE_CHECKING:
     from edgeforest.sources.features import Block, Features
@@ -39,6 +41,13 @@ def add(commands: Any) -> None:
         "--proba", action="store_true", help="also write the share of each class, as p_<class>"
     )
     parser.add_argument(
+        "--coverage",
+        type=coverage,
+        metavar="P",
+        help="also write between which bounds the value lies with this chance, as lower and upper, "
+        "or which classes it may be, as in_<class>; for a model of train --calibrate",
+    )
+    parser.add_argument(
         "--target", metavar="NAME", help="the column with the truth: print the score to stderr"
     )
     logs.add_reading(parser)
@@ -55,29 +64,37 @@ def run(args: argparse.Namespace) -> int:
         raise Problem(
             f"{args.model} predicts numbers, which have no class shares; leave out --proba"
         )
+    if args.coverage is not None:
+        if not forest.calibration:
+            raise Problem(f"{args.model} is not calibrated; train it again with --calibrate")
+        try:
+            number_for(forest, args.coverage)
+        except ValueError as error:
+            raise Problem(f"{args.model}: {error}") from None
     with logs.opened(args, StatusLine()) as source:
         features = Features(forest, source)
         if args.target is not None:
             refuse_unknown(source, [args.target])
         if args.out is None:
-            predict(forest, features, screen_or_pipe(), args.proba, args.target)
+            predict(forest, features, screen_or_pipe(), args)
             return 0
         with replaced(args.out) as stream:
-            rows = predict(forest, features, stream, args.proba, args.target)
+            rows = predict(forest, features, stream, args)
         say("saved", f"{args.out}, {count(rows, 'prediction')}", wrap=False)
     return 0
 
 
-def predict(
-    forest: Any, features: "Features", stream: TextIO, proba: bool, target: str | None
-) -> int:
+def predict(forest: Any, features: "Features", stream: TextIO, args: argparse.Namespace) -> int:
     """Write a prediction for each row, an empty one for a bad row; returns how many."""
-    source = features.source
+    source, proba, target = features.source, args.proba, args.target
     tally = Tally(forest.regression)
     writer = csv.writer(stream, lineterminator="\n")
     classes = forest.classes or ()
-    writer.writerow(["prediction", *(f"p_{label}" for label in classes if proba)])
-    blank = [""] * (1 + len(classes) * proba)
+    names = ["prediction", *(f"p_{label}" for label in classes if proba)]
+    if args.coverage is not None:
+        names += [f"in_{label}" for label in classes] or ["lower", "upper"]
+    writer.writerow(names)
+    blank = [""] * len(names)
     for block in features:
         written = dict.fromkeys(block.asked, blank)
         answers: Sequence[Any] = []
@@ -90,12 +107,25 @@ def predict(
             answers = forest.predict(block.features)
             for row, answer in zip(block.rows, answers, strict=True):
                 written[row] = [shortest(answer) if forest.regression else answer]
+        if block.features and args.coverage is not None:
+            more = how_sure(forest, block.features, args.coverage)
+            for row, cells in zip(block.rows, more, strict=True):
+                written[row] = [*written[row], *cells]
         writer.writerows(written.values())
         if target is not None:
             add_truths(tally, source, target, forest, block, answers)
     stream.flush()
     print_notes(features, tally, target)
     return len(source)
+
+
+def how_sure(forest: Any, rows: Any, coverage: float) -> list[list[Any]]:
+    """The bounds of each row, or whether each class is in its set: 1 or 0."""
+    if forest.regression:
+        found = forest.predict_interval(rows, coverage)
+        return [[shortest(end) for end in ends] for ends in found]
+    found = forest.predict_set(rows, coverage)
+    return [[int(label in one) for label in forest.classes] for one in found]
 
 
 def add_truths(

@@ -7,7 +7,7 @@ from typing import Any
 from edgeforest import engines
 import edgeforest.cli.arguments as arguments
 import edgeforest.cli.logs as logs
-from edgeforest.cli.fitting import Request, fit
+from edgeforest.cli.fitting import Request, calibrate_by, fit
 from edgeforest.cli.outcome import Outcome
 from edgeforest.cli.models import check_engine
 from edgeforest.cli.parser import Problem, add_command
@@ -187,6 +187,12 @@ def add_forest(parser: argparse.ArgumentParser) -> None:
         help="share of the rows held out at random for the score, 0 for none (default 0.2); "
         "neighbours in a log are alike, so a later log is the stricter test: predict --target",
     )
+    forest.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="learn from the held-out rows how sure the forest is, for predict --coverage and "
+        "export --coverage",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -210,6 +216,8 @@ def run(args: argparse.Namespace) -> int:
             print()
             outcome = fit(request_of(source, args, task, budget.copy()), status)
             print_outcome(outcome)
+        if args.calibrate and not outcome.problem:
+            calibrate_by(outcome.ready, outcome.forest)
     return saved(outcome, args)
 
 
@@ -222,6 +230,10 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
         raise Problem("--resume goes on from a checkpoint; give its path with --checkpoint")
     if args.refresh and not args.resume:
         raise Problem("--refresh adds trees to a finished checkpoint; give --resume, too")
+    if args.calibrate and (not args.test_share or args.out is None):
+        raise Problem(
+            "--calibrate needs held-out rows and a model to write; give --test-share, --out"
+        )
     if args.checkpoint and not args.resume and os.path.exists(args.checkpoint):
         raise Problem(
             f"{args.checkpoint} exists already; add --resume to go on from it, or remove it"
