@@ -12,6 +12,7 @@ from edgeforest.host.frames import is_frame
 from edgeforest.host.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from edgeforest.drift import Drift
     from edgeforest.engines import Name, Options
     from edgeforest.estimators import (
         ExtraTreesClassifier,
@@ -38,6 +39,7 @@ engine = engines  # its name in programs: `engine.name`, `engine.present()`
 
 __all__ = [
     "Budget",
+    "Drift",
     "Explanation",
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
@@ -86,6 +88,7 @@ _LATER = {
     "forests.calibration": ("calibrate",),
     "forests.explanation": ("Explanation", "explain", "export_text"),
     "forests.importance": ("Importances", "permutation_importance", "stability"),
+    "drift": ("Drift",),
     "online": ("OnlineForest",),
     "forests.plots": ("plot_importances", "plot_tree"),
     "host.progress": ("Progress",),

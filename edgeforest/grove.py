@@ -85,7 +85,8 @@ class Grove:
     ) -> "None":
         """Predict n rows of numbers, one after the other, and learn each of them.
 
-        `values` holds one row after the other; a guess is the place of a class, or a sum of levels.
+        `values` holds one row after the other. A guess is four times the place of a class, and 0 to
+        2 for how sure the trees are; or a sum of levels.
         """
         for i in range(n):
             guesses[i] = self._learn(values, i * self.plan.m, labels[i])
@@ -136,7 +137,7 @@ class Grove:
             losses[k] += (wrong << 2 * LATELY) - (losses[k] >> LATELY)
             if losses[k] < losses[self.memory]:
                 self.memory = k
-        return answers[before]
+        return word_of(outs[before]) if self.plan.width else answers[before]
 
     def vote(self, row: "Sequence[float]", out: "MutableSequence[int]") -> "int":
         """Sum the votes of the trees for a row: the `predict_into` of a forest of these trees."""
@@ -637,6 +638,13 @@ def largest(values: "Sequence[int]") -> "int":
         if values[k] > values[best]:
             best = k
     return best
+
+
+def word_of(sums: "Sequence[int]") -> "int":
+    """Four times the place of the largest; 1 more if it has two thirds of all, 2 if four fifths."""
+    best = largest(sums)
+    top, total = sums[best], sum(sums)
+    return 4 * best + (3 * top >= 2 * total) + (5 * top >= 4 * total)
 
 
 def _times(rng: "Rng", share: "float") -> "bytearray":

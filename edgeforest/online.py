@@ -25,6 +25,7 @@ from edgeforest.checks import check_steady, refuse_unknown
 from edgeforest.codes import vote_scale
 from edgeforest.core_pure import ENGINE
 from edgeforest.forest import (
+    BOARD,
     FEATURE,
     HEADER,
     HUGE,
@@ -57,6 +58,7 @@ except ImportError:  # a board, where all text is UTF-8
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.core_pure import Engine
+    from edgeforest.drift import Drift
     from edgeforest.host.types import *
 
 
@@ -74,7 +76,9 @@ class OnlineForest:
 
     `accuracy` and `recent_accuracy` (of the last thousand rows) are prequential: each row is
     predicted before it is learned. `error` and `recent_error` are the share of wrong predictions,
-    or for numbers the mean absolute error.
+    or for numbers the mean absolute error. When errors come clearly more often than before, `drift`
+    says since when, and which features they depend on; `on_drift` is a function that is called with
+    it. (A board watches for that only if it has such a function.)
 
     >>> learner = OnlineForest(1, criterion="mse", n_trees=5)
     >>> guesses = learner.update_batch([[i % 50] for i in range(600)], [i % 50 * 2.0 for i in range(600)])
@@ -105,6 +109,7 @@ class OnlineForest:
         budget: "Budget | None" = None,
         seed: "int" = 0,
         engine: "str | None" = None,
+        on_drift: "Callable[[Drift], object] | None" = None,
     ) -> "None":
         refuse_unknown(kind, criterion, "mab")
         if n_bins is None:
@@ -129,6 +134,8 @@ class OnlineForest:
         options["bytes"] = _bytes_of(budget)
         self.options = options
         self.engine = engine
+        self.on_drift = on_drift
+        self.drift: "Drift | None" = None  # the last one
         self._categorical = list(categorical)
         self._begin(classes)
         if features is not None:
@@ -144,6 +151,8 @@ class OnlineForest:
         self._lock = Lock()
         self._saving = Lock()  # one save at a time: an earlier one must not overwrite a later one
         self._grove: "Any" = None
+        self._watch: "Any" = None
+        self._news: "list[Drift]" = []  # drifts that `on_drift` was not told yet
         self._model: "Forest | None" = None
         self._built = 0
         options = self.options
@@ -229,7 +238,10 @@ class OnlineForest:
     def update(self, row: "Values", label: "Label") -> "Any":
         """Learn one row; returns the prediction made for it before (None for the first)."""
         with self._lock:
-            return self._update((row,), (label,))[0]
+            answer = self._update((row,), (label,))[0]
+        if self._news:
+            self._tell()
+        return answer
 
     def update_batch(self, rows: "Any", labels: "Any") -> "list[Any]":
         """Learn rows in their order; returns the prediction made for each before it was learned."""
@@ -245,7 +257,17 @@ class OnlineForest:
         for at in range(0, n, PART):
             with self._lock:
                 answers.extend(self._update(rows[at : at + PART], labels[at : at + PART]))
+            if self._news:
+                self._tell()
         return answers
+
+    def _tell(self) -> "None":
+        """Call `on_drift`, which may use this learner: so not while it is locked."""
+        with self._lock:
+            news, self._news = self._news, []
+        for drift in news:
+            if self.on_drift:
+                self.on_drift(drift)
 
     def _framed(self, frame: "Any") -> "Any":
         """The rows of a frame, by name; the first frame names the features. On CPython."""
@@ -267,7 +289,7 @@ class OnlineForest:
         guesses = array("I", bytes(4 * n))
         self._model = None
         self._grove.learn(values, labels, n, guesses)
-        return self._judge(guesses, labels)
+        return self._judge(values, guesses, labels)
 
     @property
     def rows(self) -> "int":
@@ -401,23 +423,36 @@ class OnlineForest:
                         kinds.append(v)
                         places[v] = len(kinds)
 
-    def _judge(self, guesses: "array[int]", labels: "array[int]") -> "list[Any]":
+    def _judge(
+        self, values: "array[float]", guesses: "array[int]", labels: "array[int]"
+    ) -> "list[Any]":
         """Count the errors; returns the guesses as labels."""
         head = self.head
         answers: "list[Any]"
         wrong: "list[float]"
+        codes: "Any"  # as `Watch.see` takes them
         if head.classes is None:
             answers = [head.value(total) for total in guesses]
             step = head.span / head.scale
-            wrong = [abs(a - head.low - v * step) for a, v in zip(answers, labels)]
+            codes = [a - head.low - v * step for a, v in zip(answers, labels)]
+            wrong = [abs(v) for v in codes]
         else:
             classes = head.classes
-            answers = [classes[place] for place in guesses]
-            wrong = [0 if a == b else 1 for a, b in zip(guesses, labels)]
+            answers = [classes[word >> 2] for word in guesses]
+            wrong = [0 if a >> 2 == b else 1 for a, b in zip(guesses, labels)]
+            codes = [2 * word + v for word, v in zip(guesses, wrong)]
         if self._blind:
             answers[0] = None
-            wrong = wrong[1:]
+            wrong, codes, values = wrong[1:], codes[1:], values[head.n_features :]
             self._blind = False
+        if self._watch is None and (self.on_drift or not BOARD):
+            from edgeforest.drift import Watch  # a board may do without
+
+            n, keep = self.rows - len(wrong), self._grove.plan.window
+            self._watch = Watch(head.n_features, n, keep, head.regression)
+        if self._watch:
+            for alarm in self._watch.see(values, codes):
+                self._note(alarm)
         self._sum += sum(wrong)
         if len(wrong) > RECENT:
             self._judged += len(wrong) - RECENT
@@ -429,6 +464,18 @@ class OnlineForest:
             at = at + 1 if at + 1 < RECENT else 0
         self._judged += len(wrong)
         return answers
+
+    def _note(self, alarm: "tuple[Any, ...]") -> "None":
+        """Keep a drift, and tell it later."""
+        from edgeforest.drift import Drift
+
+        row, since, features, place, before, after, sure = alarm
+        names = [self.head.names[f] for f in features]
+        guesses = self.head.classes or ("too high", "too low")
+        guess = None if place < 0 else guesses[place]
+        self.drift = Drift(row, since, names, guess, before, after, sure)
+        if self.on_drift:
+            self._news.append(self.drift)
 
     # ---- Predicting
 
@@ -586,7 +633,7 @@ class OnlineForest:
         with self._lock:
             forest = self._now()
             values, labels = self._grove.latest()
-            return forest, {
+            state = {
                 "online": self.options,
                 "rows": self.rows,
                 "judged": self._judged,
@@ -594,9 +641,17 @@ class OnlineForest:
                 "window": to_base64(values, "f"),
                 "labels": to_base64(labels, "H"),
             }
+            if self.drift:
+                state["drift"] = self.drift.parts()
+            return forest, state
 
     @classmethod
-    def load(cls, path: "AnyPath", engine: "str | None" = None) -> "Self":
+    def load(
+        cls,
+        path: "AnyPath",
+        engine: "str | None" = None,
+        on_drift: "Callable[[Drift], object] | None" = None,
+    ) -> "Self":
         """A learner that continues from a file that `save` wrote, or from any other model.
 
         >>> learner = OnlineForest(2)
@@ -612,8 +667,9 @@ class OnlineForest:
         if forest is None:
             raise OSError(f"there is no model in {path} yet")
         if state is None or "online" not in state:
-            return cls.from_forest(forest, engine=engine)
+            return cls.from_forest(forest, engine=engine, on_drift=on_drift)
         found: "Self" = _revive(cls, forest, state, engine)
+        found.on_drift = on_drift
         return found
 
     def __reduce__(self) -> "tuple[Any, ...]":
@@ -681,6 +737,10 @@ def _recalled(kind: "Any", forest: "Forest", state: "Any", engine: "str | None")
     learner._before = rows - learner._grove.seen
     learner._judged = learner._told = judged
     learner._sum = wrong
+    if "drift" in state:
+        from edgeforest.drift import restored
+
+        learner.drift = restored(state["drift"], rows, forest)
     return learner
 
 

@@ -18,6 +18,7 @@ package(  # noqa: F821
         "crc.py",
         "criteria.py",
         "drawing.py",
+        "drift.py",
         "entropy.py",
         "files.py",
         "forest.py",

@@ -814,7 +814,7 @@ static void run_grove(void)
     for (size_t i = middle; i < n; i++) { /* asked beforehand, trees say the same */
         uint32_t best = ef_grove_vote(groves[1], rows + i * m, sums);
         ef_grove_learn(groves[1], rows + i * m, labels + i, 1, two + i);
-        CHECK(two[i] == (p.width ? best : sums[0]));
+        CHECK(p.width ? two[i] >> 2 == best : two[i] == sums[0]);
     }
     free(sums);
     CHECK(memcmp(one, two, n * sizeof *one) == 0);

@@ -29,6 +29,7 @@ GROUPS = {
             "open_source",
             "train_source",
             "OnlineForest",
+            "Drift",
             "Windows",
             "Budget",
             "Spent",

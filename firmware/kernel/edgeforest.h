@@ -342,7 +342,8 @@ const char *ef_grove_rows_wrong(const ef_grove *grove, const float *rows, const 
                                 size_t n);
 
 /* Predict n rows of finite numbers or NaN, one after the other, and learn each of them. A guess is
- * the number of a class, or a sum of levels. Stops at a label that is out of range; returns how many
+ * a sum of levels; or four times the number of a class, 1 more if it has two thirds of the votes, 2 if
+ * four fifths. Stops at a label that is out of range; returns how many
  * rows were learned. */
 size_t ef_grove_learn(ef_grove *grove, const float *rows, const uint16_t *labels, size_t n,
                       uint32_t *guesses);

@@ -321,6 +321,15 @@ static uint32_t largest(const uint32_t *values, size_t n)
     return best;
 }
 
+/* The guess about a class that votes stand for: see edgeforest.h. */
+static uint32_t word_of(const uint32_t *sums, size_t n)
+{
+    uint32_t best = largest(sums, n), total = 0;
+    for (size_t k = 0; k < n; k++)
+        total += sums[k];
+    return 4 * best + (3 * sums[best] >= 2 * total) + (5 * sums[best] >= 4 * total);
+}
+
 /* The answer of the memory that votes; the one that was best lately votes next. */
 static uint32_t judge(ef_grove *g, uint32_t label)
 {
@@ -333,7 +342,8 @@ static uint32_t judge(ef_grove *g, uint32_t label)
         uint32_t said = p->width ? largest(out, width) : out[0];
         int64_t wrong = (int64_t)said - (p->width ? (int64_t)label : (int64_t)label * p->n_trees);
         wrong = p->width ? wrong != 0 : wrong < 0 ? -wrong : wrong;
-        answer = k == g->memory ? said : answer;
+        if (k == g->memory)
+            answer = p->width ? word_of(out, width) : said;
         g->losses[k] += wrong * (1 << 2 * LATELY) - (g->losses[k] >> LATELY);
         best = g->losses[k] < g->losses[best] ? k : best;
     }
