@@ -134,17 +134,14 @@ def race(
         if seen == most or not granted:
             lead = max(racing, key=lambda c: c.best[0])  # of equals the first
             break
+        from edgeforest.intervals import may_beat  # which nodes that are counted whole do without
+
         nodes.measure(criterion, racing, stride, total, rest)
         lead = max(racing, key=lambda c: c.gain)
         impurity = criterion.impurity(total)
         slack = max(task.tolerance * lead.gain, TOLERANCE_IMPURITY * impurity)
         if impurity > 0:  # else one class only was seen, of a node that is known to be mixed
-            racing = [
-                c
-                for c in racing
-                if c is lead
-                or c.gain - lead.gain + task.z * math.sqrt(c.variance + lead.variance) > slack
-            ]
+            racing = [c for c in racing if c is lead or may_beat(c, lead, slack, task.z)]
             if len(racing) == 1 and not nodes.better_threshold(
                 criterion, lead, stride, total, rest, slack, task.z
             ):

@@ -48,6 +48,7 @@ class Contender:
         self.best: "tuple[float, int, bool] | None" = None  # (score, bin, missing left)
         self.gain = 0.0
         self.variance = 0.0
+        self.interval: "Any" = None  # of its best arm: see `intervals`
 
     def left_cells(self, t: "int", missing_left: "bool", stride: "int") -> "list[int]":
         """Cells of an arm's left side."""

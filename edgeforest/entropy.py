@@ -37,6 +37,8 @@ class Entropy:
     def impurity(self, total: "Sequence[int]") -> "float":
         """Impurity of a node with these cells."""
         n = sum(total)
+        if n in total:
+            return 0.0  # exactly, whatever is rounded below
         return (math.log(n) - _xlogx(total) / n) * LOG2E
 
     def score(
@@ -62,7 +64,6 @@ class Entropy:
         """
         n = sum(total)
         gain = 0.0
-        cells = -1
         sides = []
         for side in (left, minus(total, left)):
             n_side = sum(side)
@@ -72,8 +73,9 @@ class Entropy:
                 if i:
                     x = (math.log(i) - math.log(n_side) - math.log(p) + math.log(n)) * LOG2E
                     gain += i * x
-                    cells += 1
                 influence.append(x)
             sides.append(influence)
-        cells -= sum([1 for p in total if p])
-        return gain / n, cells * 0.5 * LOG2E, sides[0], sides[1]  # Miller and Madow's bias
+        # Miller and Madow's bias, as if no cell of a class that was seen were empty: a class of a
+        # few rows lies on one side by chance as often as for a reason.
+        others = len([p for p in total if p]) - 1
+        return gain / n, others * 0.5 * LOG2E, sides[0], sides[1]

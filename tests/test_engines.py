@@ -16,7 +16,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from runtimes import needs
 
-from edgeforest import Budget, core_pure, engine, loading, nodes, race_paper, train, train_steps
+from edgeforest import (
+    Budget,
+    core_pure,
+    engine,
+    intervals,
+    loading,
+    nodes,
+    race_paper,
+    train,
+    train_steps,
+)
 from edgeforest import forest as forest_file
 from edgeforest.engines import load
 from edgeforest.forest import Forest
@@ -639,6 +649,7 @@ def test_the_kernel_has_the_constants_of_the_specification():
     del constants["KERNEL"]  # the number of its interface, which native_reader asks for
     assert len(constants) > 9
     specified = {**vars(race_paper), **vars(nodes), **vars(forest_file), **vars(core_pure)}
+    specified.update(vars(intervals))
     assert constants == {name: specified[name] for name in constants}
 
 

@@ -14,6 +14,7 @@ from edgeforest.arms import arms
 from edgeforest.bounds import code_of, encode, make_bounds
 from edgeforest.core_pure import criterion_of, find_split
 from edgeforest.criteria import Contender, best_arm
+from edgeforest.intervals import Interval, axis
 from edgeforest.race_paper import estimate
 
 on_every_engine = pytest.mark.usefixtures("engine")
@@ -252,6 +253,99 @@ def test_intervals_are_as_wide_as_gains_scatter(criterion):
     assert np.std(gains) == pytest.approx(math.sqrt(np.mean(foretold)), rel=0.12)
     assert np.std(gaps) == pytest.approx(math.sqrt(np.mean(gap_foretold)), rel=0.12)
     assert np.mean(gains) == pytest.approx(whole, abs=4 * np.std(gains) / math.sqrt(len(gains)))
+
+
+CLASSES_OF_20 = np.random.default_rng(7).dirichlet(np.ones(20))
+OTHERS_OF_20 = CLASSES_OF_20 * np.exp(0.15 * np.random.default_rng(8).normal(size=20))
+SIDES = {  # the class shares of the left side and of the right one
+    "strong": ([0.75, 0.25], [0.3, 0.7]),
+    "weak": ([0.54, 0.46], [0.46, 0.54]),
+    "none": ([0.5, 0.5], [0.5, 0.5]),
+    "one-percent": ([0.997, 0.003], [0.9853, 0.0147]),
+    "twenty-weak": (CLASSES_OF_20, OTHERS_OF_20 / OTHERS_OF_20.sum()),
+    "twenty-none": (np.full(20, 0.05), np.full(20, 0.05)),
+}
+
+
+def holds(c, samples, truth, rest):
+    """The share of samples whose interval of 1.96 standard errors holds the true gain."""
+    found = 0
+    for left, total in samples:
+        i = Interval(c, left, total, rest, axis(c, total))
+        half = 1.96 * math.sqrt(i.error)
+        low, high = max(0.0, i.root - half) ** 2 - i.shift, (i.root + half) ** 2 - i.shift
+        found += max(0.0, low) <= truth <= max(0.0, high)
+    return found / len(samples)
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+@pytest.mark.parametrize("sides", SIDES.values(), ids=SIDES)
+def test_intervals_hold_where_gains_are_weak_and_classes_rare(criterion, sides, figure):
+    """An interval around the gain itself holds in 0.8 of the samples without gain, not in 0.95."""
+    n, seen = 50_000, 1000
+    cells = np.rint(n * np.array([[0.4], [0.6]]) * np.array(sides)).astype(int)
+    c = criterion_of(criterion)
+    truth = c.describe(cells[0].tolist(), cells.sum(axis=0).tolist())[0]
+    rng = np.random.default_rng(3)
+    drawn = rng.multivariate_hypergeometric(cells.ravel(), seen, 1000).reshape(-1, *cells.shape)
+    samples = [(one[0].tolist(), one.sum(axis=0).tolist()) for one in drawn]
+    share = holds(c, samples, 0.0 if truth < 1e-12 else truth, (n - seen) / ((n - 1) * seen))
+    figure(f"intervals of 1.96 standard errors hold in {share:.1%} of 1,000 samples")
+    assert share >= 0.93
+
+
+@pytest.mark.parametrize("gap", [0.8, 0.1, 0.0], ids=["strong", "weak", "none"])
+def test_intervals_hold_for_weak_gains_in_squared_error(gap, figure):
+    n, seen = 50_000, 1000
+    rng = np.random.default_rng(4)
+    left = np.arange(n) < 20_000
+    y = rng.normal(size=n)
+    y[left] += y[~left].mean() - y[left].mean() + gap
+    y = np.rint(4000 * y + 32768).astype(int)
+    c = criterion_of("mse")
+    truth = c.describe(cells_of("mse", y[left], 3), cells_of("mse", y, 3))[0] if gap else 0.0
+    samples = []
+    for _ in range(1000):
+        rows = rng.choice(n, seen, replace=False)
+        samples.append((cells_of("mse", y[rows[left[rows]]], 3), cells_of("mse", y[rows], 3)))
+    share = holds(c, samples, truth, (n - seen) / ((n - 1) * seen))
+    figure(f"intervals of 1.96 standard errors hold in {share:.1%} of 1,000 samples")
+    assert share >= 0.93
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_noise_has_as_many_axes_as_there_are_classes_less_one(criterion):
+    c = criterion_of(criterion)
+    assert axis(c, [700, 300]) == axis(c, [700, 0, 300]) == 1
+    for k in (3, 5, 20):
+        assert axis(c, [50] * k) == pytest.approx(1 / (k - 1))
+    # The noise of class shares has this covariance, and Gini weighs all axes alike.
+    p = np.array([0.7, 0.2, 0.06, 0.04])
+    covariance = np.diag(p) - np.outer(p, p)
+    expected = np.trace(covariance @ covariance) / np.trace(covariance) ** 2
+    assert axis(criterion_of("gini"), [700, 200, 60, 40]) == pytest.approx(expected)
+    assert axis(criterion_of("mse"), [9, 9, 9]) == 1
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_one_class_has_no_impurity_whatever_is_rounded(criterion):
+    c = criterion_of(criterion)
+    for n in range(1, 3000):
+        assert c.impurity([0, n, 0]) == 0
+
+
+@on_every_engine
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_a_race_waits_for_a_class_that_it_has_not_seen(criterion):
+    """One row in a thousand is of the other class: few of the first batches have one."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(20_000, 4)).astype(np.float32)
+    y = (X[:, 2] > np.sort(X[:, 2])[-21]).astype(int)
+    assert y.sum() == 20
+    options = {"max_depth": 1, "max_features": 4, "max_samples": 1.0, "criterion": criterion}
+    forest = train(X, y, n_trees=30, **options)
+    first = [forest.feature[root] & 0x3FFF for root in forest.roots]
+    assert first.count(2) >= 28  # the rows of some trees have too few of that class
 
 
 @pytest.mark.parametrize("criterion", ["gini", "entropy", "mse"])

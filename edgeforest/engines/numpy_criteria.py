@@ -79,8 +79,8 @@ class Entropy(Gini):
             x = self.log(side) - self.log(side.sum(axis=0)) - self.log(total) + self.log(n)
             on.append(np.where(side > 0, x * LOG2E, 0.0))
         gain = _in_order(np.concatenate((left * on[0], right * on[1]))) / n
-        cells = (left > 0).sum(axis=0) + (right > 0).sum(axis=0) - 1 - (total > 0).sum()
-        return gain, cells * 0.5 * LOG2E, on[0], on[1]
+        others = int((total > 0).sum()) - 1
+        return gain, np.full_like(gain, others * 0.5 * LOG2E), on[0], on[1]
 
 
 class MSE:

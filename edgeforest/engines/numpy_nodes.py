@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from edgeforest.budget import Rng
 from edgeforest.core_pure import Engine, Grower, Training
-from edgeforest.intervals import better_threshold
 from edgeforest.criteria import Split, decide
 from edgeforest.engines.numpy_criteria import MSE, Entropy, Gini
 from edgeforest.engines.numpy_predictor import NumpyPredictor
 from edgeforest.engines.numpy_reader import NumpyReader, draw_rows, shuffle
+from edgeforest.forest import HUGE
+from edgeforest.intervals import WEAK, axis, better_threshold, to_beat
 from edgeforest.nodes import GROUP_ROWS, LOOK_ROWS, Nodes, sides
 
 FEW = 6  # rows of a node, below which lists are quicker than arrays
@@ -76,6 +78,7 @@ class ArrayContender:
         self.best: tuple[float, int, bool] | None = None
         self.row = self.arm = 0  # of its best arm in the arrays of the last round
         self.gain = self.variance = 0.0
+        self.interval: Any = None
 
     @property
     def h(self) -> list[int]:
@@ -100,6 +103,29 @@ class ArrayContender:
             left += h[:, 0]
         cells: list[int] = left.tolist()
         return cells
+
+
+class Intervals:
+    """What a sample says about the gains of many arms: `intervals.Interval` on arrays."""
+
+    def __init__(self, rules: Any, left: Any, total: Any, rest: float, along: float) -> None:
+        gain, bias, self.on_left, self.on_right = rules.describe(left, total)
+        scatter = rules.scatter(left, total, self.on_left)
+        scatter = scatter + rules.scatter(total[:, None] - left, total, self.on_right)
+        bias = bias * rest
+        self.plain = gain
+        self.gain = gain - bias
+        self.variance = np.maximum(0.0, scatter / rules.size(total) - gain * gain) * rest
+        self.shift = 0.5 * (bias - bias * along)
+        self.root = np.sqrt(np.maximum(0.0, gain - self.shift))
+        most = np.maximum(gain, bias)
+        error = np.where(most > 0, self.variance / (4.0 * np.where(most > 0, most, 1.0)), 0.0)
+        self.error = np.where(gain < WEAK * bias, np.maximum(error, bias * along), error)
+
+    def only(self, k: int) -> SimpleNamespace:
+        """The interval of one arm."""
+        names = "plain", "gain", "variance", "shift", "root", "error"
+        return SimpleNamespace(**{name: float(getattr(self, name)[k]) for name in names})
 
 
 class NumpyNodes:
@@ -452,13 +478,10 @@ class NumpyNodes:
         race, rules = racing[0].race, self.rules
         total = race.total
         left = race.left[:, [c.row for c in racing], [c.arm for c in racing]]
-        gain, bias, on_left, on_right = rules.describe(left, total)
-        scatter = rules.scatter(left, total, on_left)
-        scatter = scatter + rules.scatter(total[:, None] - left, total, on_right)
-        variance = (np.maximum(0.0, scatter / rules.size(total) - gain * gain) * rest).tolist()
-        gain = (gain - bias * rest).tolist()
+        every = Intervals(rules, left, total, rest, axis(criterion, total.tolist()))
         for k, c in enumerate(racing):
-            c.gain, c.variance = gain[k], variance[k]
+            c.interval = every.only(k)
+            c.gain, c.variance = c.interval.gain, c.interval.variance
 
     def better_threshold(
         self,
@@ -472,15 +495,17 @@ class NumpyNodes:
     ) -> bool:
         """Whether another arm of the leading feature may still beat its best by more than slack."""
         if c.equal:
-            lead: Any = c
-            return better_threshold(criterion, lead, stride, total, rest, slack, z)
+            plain: Any = c
+            return better_threshold(criterion, plain, stride, total, rest, slack, z)
         assert c.best is not None
         race, rules = c.race, self.rules
         total = race.total
         size = float(rules.size(total))
-        far = 2.0 * z * math.sqrt(c.variance)
+        lead = c.interval
+        limit = to_beat(lead, slack, lead.shift) - 2.0 * z * math.sqrt(lead.error)
+        limit = limit * limit + lead.shift - lead.plain if limit > 0 else -HUGE
         gap = (race.score[c.row] - c.best[0]) * criterion.per_score(size)
-        near = (race.smaller[c.row] > 0) & (gap + far > slack)
+        near = (race.smaller[c.row] > 0) & (gap > limit)
         near[c.arm] = False
         near = np.flatnonzero(near)
         if not len(near):
@@ -490,17 +515,23 @@ class NumpyNodes:
             both = np.minimum(near >> 1, c.arm >> 1) * 2 + (near & c.arm & 1)
         cells = race.left[:, c.row]
         both, best, left = cells[:, both], cells[:, c.arm : c.arm + 1], cells[:, near]
-        gain, _, lead_left, lead_right = rules.describe(best, total)
-        other, _, on_left, on_right = rules.describe(left, total)
+        lead_left, lead_right = rules.describe(best, total)[2:]
+        one = Intervals(rules, left, total, rest, axis(criterion, total.tolist()))
         only, only_best = left - both, best - both
         neither = total[:, None] - left - only_best
-        scatter = rules.scatter(both, total, on_left, lead_left)
-        scatter = scatter + rules.scatter(only, total, on_left, lead_right)
-        scatter = scatter + rules.scatter(only_best, total, on_right, lead_left)
-        scatter = scatter + rules.scatter(neither, total, on_right, lead_right)
-        gap = other - gain
-        variance = np.maximum(0.0, scatter / size - gap * gap) * rest
-        return bool((gap + z * np.sqrt(variance) > slack).any())
+        scatter = rules.scatter(both, total, one.on_left, lead_left)
+        scatter = scatter + rules.scatter(only, total, one.on_left, lead_right)
+        scatter = scatter + rules.scatter(only_best, total, one.on_right, lead_left)
+        scatter = scatter + rules.scatter(neither, total, one.on_right, lead_right)
+        gap = one.plain - lead.plain
+        apart = np.maximum(0.0, scatter / size - gap * gap) * rest
+        error = one.error + lead.error
+        scale = np.sqrt(one.variance * lead.variance)
+        shared = (one.variance + lead.variance - apart) / np.where(scale > 0, scale, 1.0)
+        error = np.where(scale > 0, error - shared * np.sqrt(one.error * lead.error), error)
+        needed = lead.root * lead.root - lead.shift + one.shift
+        needed = np.sqrt(np.maximum(0.0, needed) + slack)
+        return bool((one.root + z * np.sqrt(np.maximum(0.0, error)) > needed).any())
 
 
 def _placing(codes: Any) -> list[int]:

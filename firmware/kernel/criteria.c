@@ -37,6 +37,9 @@ ef_real ef_impurity(const ef_tree *tree, const int64_t *total)
     int64_t n = ef_rows_in(tree, total);
     if (EF_IS_GINI(task))
         return 1 - squares_of(total, tree->width) / (ef_real)(n * n);
+    for (int32_t k = 0; k < tree->width; k++)
+        if (total[k] == n) /* exactly, whatever is rounded below */
+            return 0;
     return (ef_log(tree, n) - xlogx(tree, total) / (ef_real)n) * EF_LOG2E;
 }
 
@@ -120,7 +123,7 @@ static ef_real describe_entropy(const ef_tree *tree, const int64_t *left, const 
                                ef_real *bias, ef_real *on_left, ef_real *on_right)
 {
     int32_t width = tree->width;
-    int64_t n = ef_rows_in(tree, total), n_left = ef_rows_in(tree, left), cells = -1;
+    int64_t n = ef_rows_in(tree, total), n_left = ef_rows_in(tree, left), others = -1;
     ef_real gain = 0.0, log_n = ef_log(tree, n);
     for (int side = 0; side < 2; side++) {
         ef_real *influence = side ? on_right : on_left;
@@ -131,15 +134,14 @@ static ef_real describe_entropy(const ef_tree *tree, const int64_t *left, const 
             if (i) {
                 x = (ef_log(tree, i) - log_side - ef_log(tree, total[k]) + log_n) * EF_LOG2E;
                 gain += (ef_real)i * x;
-                cells++;
             }
             influence[k] = x;
         }
     }
     for (int32_t k = 0; k < width; k++)
         if (total[k])
-            cells--;
-    *bias = (ef_real)cells * (ef_real)0.5 * EF_LOG2E;
+            others++;
+    *bias = (ef_real)others * (ef_real)0.5 * EF_LOG2E;
     return gain / (ef_real)n;
 }
 

@@ -26,6 +26,7 @@ extern "C" {
 #define EF_RACE_ROWS 512
 #define EF_LEAST_ROWS 64
 #define EF_TOLERANCE_IMPURITY 0.001
+#define EF_WEAK 16
 #define EF_LEVELS 65535
 #define EF_LEAF 0xFFFF
 #define EF_MISSING_LEFT 0x8000

@@ -93,11 +93,18 @@ static inline size_t ef_product(size_t a, size_t b)
     return b && a > SIZE_MAX / b ? SIZE_MAX : a * b;
 }
 
+/* What a sample says about the gain of an arm: Interval of intervals.py. */
+typedef struct {
+    ef_real plain, gain, variance; /* as counted; without its bias; how much that varies */
+    ef_real root, shift, error; /* estimates the root of gain + shift; error is its variance */
+} ef_interval;
+
 /* One feature in a race: its bins, its histogram, its best arm so far. */
 struct ef_contender {
     const ef_column *column;
     size_t h; /* where its cells begin */
     ef_real score, gain, variance;
+    ef_interval interval;
     uint16_t feature;
     uint8_t bins, equal, found, bin, missing_left;
     uint8_t head[EF_GROUP_ROWS]; /* codes of the node's first rows */

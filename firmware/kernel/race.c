@@ -5,27 +5,77 @@
  */
 #include "race.h"
 
-/* The gain of a feature's best arm, and the variance of that estimate. */
-static void measure(ef_tree *tree, ef_contender *c, ef_real rest)
+/* How much of the noise in a gain lies along one axis: see `axis` of intervals.py. */
+static ef_real axis(const ef_tree *tree, const int64_t *total)
+{
+    if (EF_IS_MSE(tree->task))
+        return 1;
+    int64_t n = ef_rows_in(tree, total), squares = 0;
+    int present = 0;
+    for (int32_t k = 0; k < tree->width; k++) {
+        squares += total[k] * total[k];
+        present += total[k] > 0;
+    }
+    if (present < 3)
+        return 1;
+    if (EF_IS_ENTROPY(tree->task))
+        return 1 / (ef_real)(present - 1);
+    ef_real top = 0, whole = (ef_real)(n * n - squares);
+    for (int32_t k = 0; k < tree->width; k++) {
+        int64_t c = total[k];
+        top += (ef_real)(c * c) * (ef_real)((n - c) * (n - c) + squares - c * c);
+    }
+    return top / (whole * whole);
+}
+
+/* The interval of one arm, and the influences of a row on either side. `right` is overwritten. */
+static ef_interval interval_of(ef_tree *tree, const int64_t *left, int64_t *right, ef_real rest,
+                               ef_real along, ef_real *on_left, ef_real *on_right)
 {
     const int64_t *total = EF_TOTAL(tree);
-    int64_t *left = EF_VECTOR(tree, 1), *right = EF_VECTOR(tree, 2);
-    ef_real *on_left = tree->influences, *on_right = tree->influences + tree->width;
+    ef_interval i;
     ef_real size = (ef_real)ef_rows_in(tree, total), bias;
-    ef_left_of(tree, c, c->bin, c->missing_left, left);
     ef_real gain = ef_describe(tree, left, total, &bias, on_left, on_right);
     for (int32_t k = 0; k < tree->width; k++)
         right[k] = total[k] - left[k];
     ef_real sum = ef_scatter(tree, left, total, on_left, NULL);
     sum += ef_scatter(tree, right, total, on_right, NULL);
-    c->gain = gain - bias * rest;
-    c->variance = ef_larger(0.0, sum / size - gain * gain) * rest;
+    bias *= rest;
+    i.plain = gain;
+    i.gain = gain - bias;
+    i.variance = ef_larger(0.0, sum / size - gain * gain) * rest;
+    i.shift = (ef_real)0.5 * (bias - bias * along);
+    i.root = ef_root(ef_larger(0.0, gain - i.shift));
+    ef_real most = ef_larger(gain, bias);
+    i.error = most > 0 ? i.variance / (4 * most) : 0;
+    if (gain < EF_WEAK * bias)
+        i.error = ef_larger(i.error, bias * along);
+    return i;
+}
+
+/* The root that an arm needs, with its own shift, to beat the leader's gain by slack. */
+static ef_real to_beat(const ef_interval *lead, ef_real slack, ef_real shift)
+{
+    return ef_root(ef_larger(0.0, lead->root * lead->root - lead->shift + shift) + slack);
+}
+
+/* The gain of a feature's best arm, and how sure that is. */
+static void measure(ef_tree *tree, ef_contender *c, ef_real rest, ef_real along)
+{
+    int64_t *left = EF_VECTOR(tree, 1);
+    ef_left_of(tree, c, c->bin, c->missing_left, left);
+    c->interval = interval_of(tree, left, EF_VECTOR(tree, 2), rest, along, tree->influences,
+                              tree->influences + tree->width);
+    c->gain = c->interval.gain;
+    c->variance = c->interval.variance;
 }
 
 /* Whether another arm of the leading feature may still beat its best by more than slack. */
-static int better_threshold(ef_tree *tree, const ef_contender *c, ef_real rest, ef_real slack)
+static int better_threshold(ef_tree *tree, const ef_contender *c, ef_real rest, ef_real along,
+                            ef_real slack)
 {
     const ef_task *task = tree->task;
+    const ef_interval *lead = &c->interval;
     int32_t width = tree->width;
     const int64_t *total = EF_TOTAL(tree);
     int64_t *left = EF_VECTOR(tree, 1), *with = EF_VECTOR(tree, 2), *missing = EF_VECTOR(tree, 3);
@@ -34,9 +84,10 @@ static int better_threshold(ef_tree *tree, const ef_contender *c, ef_real rest, 
     ef_real *lead_left = on_right + width, *lead_right = lead_left + width;
     int64_t n = ef_rows_in(tree, total);
     ef_real size = (ef_real)n, bias;
-    ef_real far = 2 * task->z * ef_root(c->variance);
+    ef_real near = to_beat(lead, slack, lead->shift) - 2 * task->z * ef_root(lead->error);
+    near = near > 0 ? near * near + lead->shift - lead->plain : -EF_HUGE;
     ef_left_of(tree, c, c->bin, c->missing_left, best);
-    ef_real gain = ef_describe(tree, best, total, &bias, lead_left, lead_right);
+    ef_describe(tree, best, total, &bias, lead_left, lead_right);
     ef_arms a;
     ef_arms_begin(tree, &a, c, left, with, missing);
     while (ef_arms_next(tree, &a)) {
@@ -44,9 +95,9 @@ static int better_threshold(ef_tree *tree, const ef_contender *c, ef_real rest, 
         if (n_left == 0 || n_left == n || (a.t == c->bin && a.missing_left == c->missing_left))
             continue;
         ef_real gap = ef_score(tree, a.cells, total, n_left, n - n_left) - c->score;
-        if (gap * ef_per_score(task, n) + far <= slack)
+        if (gap * ef_per_score(task, n) <= near)
             continue;
-        ef_real other = ef_describe(tree, a.cells, total, &bias, on_left, on_right);
+        ef_interval i = interval_of(tree, a.cells, cells, rest, along, on_left, on_right);
         /* The four groups of rows, by the sides that the two arms send them to. */
         int t = c->equal && a.t != c->bin ? 0 : a.t;
         ef_left_of(tree, c, t < c->bin ? t : c->bin, a.missing_left && c->missing_left, both);
@@ -60,9 +111,12 @@ static int better_threshold(ef_tree *tree, const ef_contender *c, ef_real rest, 
         for (int32_t k = 0; k < width; k++)
             cells[k] = total[k] - a.cells[k] - cells[k];
         sum += ef_scatter(tree, cells, total, on_right, lead_right);
-        gap = other - gain;
-        ef_real variance = ef_larger(0.0, sum / size - gap * gap) * rest;
-        if (gap + task->z * ef_root(variance) > slack)
+        gap = i.plain - lead->plain;
+        ef_real apart = ef_larger(0.0, sum / size - gap * gap) * rest;
+        ef_real error = i.error + lead->error, scale = ef_root(i.variance * lead->variance);
+        if (scale > 0) /* less what they share */
+            error -= (i.variance + lead->variance - apart) / scale * ef_root(i.error * lead->error);
+        if (i.root + task->z * ef_root(ef_larger(0.0, error)) > to_beat(lead, slack, i.shift))
             return 1;
     }
     return 0;
@@ -195,26 +249,27 @@ static int eliminate(ef_tree *tree, ef_rounds *r, ef_contender **leader)
 {
     const ef_task *task = tree->task;
     ef_contender *lead = tree->contenders + tree->racing[0];
+    ef_real impurity = ef_impurity(tree, EF_TOTAL(tree)), along = axis(tree, EF_TOTAL(tree));
     for (int j = 0; j < r->n_racing; j++) {
         ef_contender *c = tree->contenders + tree->racing[j];
-        measure(tree, c, r->rest);
+        measure(tree, c, r->rest, along);
         if (c->gain > lead->gain)
             lead = c;
     }
     *leader = lead;
-    ef_real impurity = ef_impurity(tree, EF_TOTAL(tree));
     ef_real slack = ef_larger(task->tolerance * lead->gain, (ef_real)EF_TOLERANCE_IMPURITY * impurity);
     if (!(impurity > 0)) /* the rows so far are of one class, but the node is known to be mixed */
         return 0;
     int kept = 0;
     for (int j = 0; j < r->n_racing; j++) {
         const ef_contender *c = tree->contenders + tree->racing[j];
-        if (c == lead ||
-            c->gain - lead->gain + task->z * ef_root(c->variance + lead->variance) > slack)
+        const ef_interval *i = &c->interval;
+        if (c == lead || i->root + task->z * ef_root(i->error + lead->interval.error) >
+                             to_beat(&lead->interval, slack, i->shift))
             tree->racing[kept++] = tree->racing[j];
     }
     r->n_racing = kept;
-    return kept == 1 && !better_threshold(tree, lead, r->rest, slack);
+    return kept == 1 && !better_threshold(tree, lead, r->rest, along, slack);
 }
 
 int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
@@ -264,7 +319,7 @@ int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, ef_real re
 {
     ef_best_arm(tree, c, EF_TOTAL(tree), n, least);
     if (c->found)
-        measure(tree, c, rest);
+        measure(tree, c, rest, 1);
     return c->found;
 }
 
