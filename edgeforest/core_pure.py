@@ -141,7 +141,8 @@ def race(
         impurity = criterion.impurity(total)
         slack = max(task.tolerance * lead.gain, TOLERANCE_IMPURITY * impurity)
         if impurity > 0:  # else one class only was seen, of a node that is known to be mixed
-            racing = [c for c in racing if c is lead or may_beat(c, lead, slack, task.z)]
+            sure = lead.interval
+            racing = [c for c in racing if c is lead or may_beat(c.interval, sure, slack, task.z)]
             if len(racing) == 1 and not nodes.better_threshold(
                 criterion, lead, stride, total, rest, slack, task.z
             ):

@@ -1,7 +1,7 @@
 """How sure a gain is, as long as a node's rows are not all counted.
 
     measure           the gain of each feature's best arm, and its interval
-    may_beat          whether a feature may still beat the leader
+    may_beat          whether an arm may still beat the leader's
     better_threshold  whether another arm of the leading feature may
 
 The interval is on the scale of roots. The gain of a sample is a squared length: that of the arrow
@@ -96,11 +96,16 @@ def to_beat(lead: "Any", slack: "float", shift: "float") -> "float":
     return math.sqrt(max(0.0, lead.root * lead.root - lead.shift + shift) + slack)
 
 
-def may_beat(c: "Contender", leader: "Contender", slack: "float", z: "float") -> "bool":
-    """Whether a feature's best arm may still beat the leader's by more than slack."""
-    one: "Interval" = c.interval
-    lead: "Interval" = leader.interval
-    return one.root + z * math.sqrt(one.error + lead.error) > to_beat(lead, slack, one.shift)
+def may_beat(one: "Any", lead: "Any", slack: "float", z: "float", shared: "float" = 0.0) -> "bool":
+    """Whether an arm may beat the leader's by more than slack, by their intervals.
+
+    `shared` is the part of their errors that is the same. An arm has to beat 0 by slack as well,
+    since no true gain is less than that.
+    """
+    error = max(0.0, one.error + lead.error - shared)
+    if one.root + z * math.sqrt(error) <= to_beat(lead, slack, one.shift):
+        return False
+    return one.root + z * math.sqrt(one.error) > math.sqrt(max(0.0, one.shift) + slack)  # type: ignore[no-any-return]
 
 
 def better_threshold(
@@ -148,11 +153,11 @@ def better_threshold(
         scatter += criterion.scatter(neither, total, one.on_right, lead_right)
         gap = one.plain - lead.plain
         apart = max(0.0, scatter / size - gap * gap) * rest
-        error = one.error + lead.error
         scale = math.sqrt(one.variance * lead.variance)
-        if scale > 0:  # less what they share
+        shared = 0.0
+        if scale > 0:
             shared = (one.variance + lead.variance - apart) / scale
-            error -= shared * math.sqrt(one.error * lead.error)
-        if one.root + z * math.sqrt(max(0.0, error)) > to_beat(lead, slack, one.shift):
+            shared *= math.sqrt(one.error * lead.error)
+        if may_beat(one, lead, slack, z, shared):
             return True
     return False

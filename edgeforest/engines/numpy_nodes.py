@@ -525,13 +525,14 @@ class NumpyNodes:
         scatter = scatter + rules.scatter(neither, total, one.on_right, lead_right)
         gap = one.plain - lead.plain
         apart = np.maximum(0.0, scatter / size - gap * gap) * rest
-        error = one.error + lead.error
         scale = np.sqrt(one.variance * lead.variance)
         shared = (one.variance + lead.variance - apart) / np.where(scale > 0, scale, 1.0)
-        error = np.where(scale > 0, error - shared * np.sqrt(one.error * lead.error), error)
-        needed = lead.root * lead.root - lead.shift + one.shift
-        needed = np.sqrt(np.maximum(0.0, needed) + slack)
-        return bool((one.root + z * np.sqrt(np.maximum(0.0, error)) > needed).any())
+        shared = np.where(scale > 0, shared * np.sqrt(one.error * lead.error), 0.0)
+        error = np.maximum(0.0, one.error + lead.error - shared)
+        needed = np.maximum(0.0, lead.root * lead.root - lead.shift + one.shift)
+        better = one.root + z * np.sqrt(error) > np.sqrt(needed + slack)
+        needed = np.sqrt(np.maximum(0.0, one.shift) + slack)
+        return bool((better & (one.root + z * np.sqrt(one.error) > needed)).any())
 
 
 def _placing(codes: Any) -> list[int]:

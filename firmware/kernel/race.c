@@ -59,6 +59,16 @@ static ef_real to_beat(const ef_interval *lead, ef_real slack, ef_real shift)
     return ef_root(ef_larger(0.0, lead->root * lead->root - lead->shift + shift) + slack);
 }
 
+/* Whether an arm may beat the leader's, and 0, by more than slack. `shared` is the part of their errors
+ * that is the same. */
+static int may_beat(const ef_task *task, const ef_interval *one, const ef_interval *lead,
+                    ef_real slack, ef_real shared)
+{
+    ef_real error = ef_larger(0.0, one->error + lead->error - shared);
+    return one->root + task->z * ef_root(error) > to_beat(lead, slack, one->shift) &&
+           one->root + task->z * ef_root(one->error) > ef_root(ef_larger(0.0, one->shift) + slack);
+}
+
 /* The gain of a feature's best arm, and how sure that is. */
 static void measure(ef_tree *tree, ef_contender *c, ef_real rest, ef_real along)
 {
@@ -113,10 +123,10 @@ static int better_threshold(ef_tree *tree, const ef_contender *c, ef_real rest, 
         sum += ef_scatter(tree, cells, total, on_right, lead_right);
         gap = i.plain - lead->plain;
         ef_real apart = ef_larger(0.0, sum / size - gap * gap) * rest;
-        ef_real error = i.error + lead->error, scale = ef_root(i.variance * lead->variance);
-        if (scale > 0) /* less what they share */
-            error -= (i.variance + lead->variance - apart) / scale * ef_root(i.error * lead->error);
-        if (i.root + task->z * ef_root(ef_larger(0.0, error)) > to_beat(lead, slack, i.shift))
+        ef_real scale = ef_root(i.variance * lead->variance), shared = 0;
+        if (scale > 0)
+            shared = (i.variance + lead->variance - apart) / scale * ef_root(i.error * lead->error);
+        if (may_beat(task, &i, lead, slack, shared))
             return 1;
     }
     return 0;
@@ -263,9 +273,7 @@ static int eliminate(ef_tree *tree, ef_rounds *r, ef_contender **leader)
     int kept = 0;
     for (int j = 0; j < r->n_racing; j++) {
         const ef_contender *c = tree->contenders + tree->racing[j];
-        const ef_interval *i = &c->interval;
-        if (c == lead || i->root + task->z * ef_root(i->error + lead->interval.error) >
-                             to_beat(&lead->interval, slack, i->shift))
+        if (c == lead || may_beat(task, &c->interval, &lead->interval, slack, 0))
             tree->racing[kept++] = tree->racing[j];
     }
     r->n_racing = kept;
