@@ -16,6 +16,7 @@ from edgeforest.forest import (
     EQUAL,
     FEATURE,
     HUGE,
+    INF,
     KINDS,
     LEAF,
     LEVELS,
@@ -128,11 +129,11 @@ def take_header(forest: "Forest", model: "dict[str, Any]") -> "Forest":
         setattr(forest, forest.attribute(key), model[key])
     spent = insertions, rows, rounds = model["spent"]
     forest.spent = Spent(insertions, rows, rounds)
-    _whole(spent, 0, HUGE)
+    _whole(spent, 0, INF)
     _whole([forest.seed], 0, MASK)
     _whole([forest.scale], 1, LEVELS)
     if forest.limit is not None:
-        _whole([forest.limit], 1, HUGE)
+        _whole([forest.limit], 1, INF)
     names = forest.names
     m = len(names)
     for part in (names, forest.importances, forest.categories):
