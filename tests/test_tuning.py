@@ -93,4 +93,6 @@ def test_what_is_wrong_is_one_sentence() -> None:
         tune(RandomForestRegressor(), X, y, n_trees=1)
     with pytest.raises(ValueError, match=r"budget|insertions"):
         tune(RandomForestClassifier(), X, y, budget=0)
+    with pytest.raises(ValueError, match=r"^budget must be at least one insertion for each of 10 "):
+        tune(RandomForestClassifier(), X, y, budget=9)
     assert edgeforest.tune is tune

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from edgeforest.cli.arguments import amount, whole_number
-from edgeforest.cli.fitting import Request, fit, labelled
+from edgeforest.cli.fitting import Request, fit, held_out
 from edgeforest.cli.outcome import Outcome
 from edgeforest.cli.models import check_engine, load_model
 from edgeforest.cli.parser import Problem, add_command
@@ -101,11 +101,7 @@ def written_log(folder: str, rows: int) -> str:
 def print_predictions(outcome: Outcome, model: str) -> None:
     """Load the model again, check that it predicts the same, and show some held-out rows."""
     ready = outcome.ready
-    rows: list[tuple[Any, ...]] = []
-    truths: list[Any] = []
-    for some, labels in labelled(ready.source, ready.schema, ready.held_out):
-        rows += some
-        truths += labels
+    rows, truths = held_out(ready)
     predictions = load_model(model).predict(rows)
     if predictions != outcome.forest.predict(rows):
         raise RuntimeError(f"{model} does not predict what the forest did that was saved")

@@ -77,14 +77,20 @@ def fit(request: Request, status: StatusLine) -> Outcome:
     return Outcome(forest, ready, tally, engine, stopped or cut, problem, unwritten)
 
 
+def held_out(ready: Ready) -> tuple[list[tuple[Any, ...]], list[Any]]:
+    """Features and targets of all rows that were held out."""
+    rows: list[tuple[Any, ...]] = []
+    truths: list[Any] = []
+    for some, labels in labelled(ready.source, ready.schema, ready.held_out):
+        rows += some
+        truths += labels
+    return rows, truths
+
+
 def calibrate_by(ready: Ready, forest: Forest) -> None:
     """Calibrate a forest by the rows that were held out; says so, or why it cannot be."""
-    rows: list[Any] = []
-    truths: list[Any] = []
     try:
-        for some, labels in labelled(ready.source, ready.schema, ready.held_out):
-            rows.extend(some)
-            truths.extend(labels)
+        rows, truths = held_out(ready)
         calibrate(forest, rows, truths)
         say("calibrated", f"by {count(len(rows), 'held-out row')}; predict --coverage uses it")
     except (ValueError, SourceError) as error:  # the forest must not be lost for it

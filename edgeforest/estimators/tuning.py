@@ -121,17 +121,19 @@ def _with(model: BaseForest, **parameters: Any) -> BaseForest:
 
 def _share(model: BaseForest, budget: int | Budget | None, n_trees: int, parts: int) -> Budget:
     """The budget of one trial: an equal part of the whole, or what its trees have in `fit`."""
-    share = n_trees / model.n_estimators
+    part, whole = 1, parts
     if budget is None:
-        budget = model.budget
-    else:
-        share = 1 / parts
+        budget, part, whole = model.budget, n_trees, model.n_estimators
     if not isinstance(budget, Budget):
         budget = Budget(budget)
     insertions, seconds = budget.insertions, budget.seconds
+    if part == 1 and insertions is not None and insertions < whole:
+        raise ValueError(
+            f"budget must be at least one insertion for each of {whole} trials, got {insertions}"
+        )
     return Budget(
-        None if insertions is None else max(1, int(insertions * share)),
-        None if seconds is None else seconds * share,
+        None if insertions is None else max(1, insertions * part // whole),
+        None if seconds is None else seconds * part / whole,
         budget.bytes,
     )
 
