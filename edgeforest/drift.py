@@ -55,11 +55,12 @@ class Drift:
     error if it is off by twice the usual.)
 
     >>> from edgeforest import OnlineForest, Rng
-    >>> learner, rng = OnlineForest(["a", "b", "c"]), Rng(5)
+    >>> found, rng = [], Rng(5)
+    >>> learner = OnlineForest(["a", "b", "c"], on_drift=found.append)
     >>> for i in range(3000):  # from row 2001 on another feature decides
     ...     row = [rng.below(100), rng.below(100), rng.below(100)]
     ...     guess = learner.update(row, row[0 if i < 2000 else 2] > 50)
-    >>> learner.drift.row <= 2500, abs(learner.drift.since - 2001) < 10, learner.drift.features[0]
+    >>> found[0].row <= 2500, abs(found[0].since - 2001) < 10, found[0].features[0]
     (True, True, 'c')
     """
 

@@ -25,7 +25,6 @@ from edgeforest.checks import check_steady, refuse_unknown
 from edgeforest.codes import vote_scale
 from edgeforest.core_pure import ENGINE
 from edgeforest.forest import (
-    BOARD,
     FEATURE,
     HEADER,
     HUGE,
@@ -76,9 +75,9 @@ class OnlineForest:
 
     `accuracy` and `recent_accuracy` (of the last thousand rows) are prequential: each row is
     predicted before it is learned. `error` and `recent_error` are the share of wrong predictions,
-    or for numbers the mean absolute error. When errors come clearly more often than before, `drift`
-    says since when, and which features they depend on; `on_drift` is a function that is called with
-    it. (A board watches for that only if it has such a function.)
+    or for numbers the mean absolute error. `on_drift` is a function that is called when errors come
+    clearly more often than before: with a `Drift`, which says since when, and which features they
+    depend on. `drift` is the last one. Without `on_drift` nobody watches, which is a little faster.
 
     >>> learner = OnlineForest(1, criterion="mse", n_trees=5)
     >>> guesses = learner.update_batch([[i % 50] for i in range(600)], [i % 50 * 2.0 for i in range(600)])
@@ -430,29 +429,24 @@ class OnlineForest:
         head = self.head
         answers: "list[Any]"
         wrong: "list[float]"
-        codes: "Any"  # as `Watch.see` takes them
+        off: "list[float]" = []
         if head.classes is None:
             answers = [head.value(total) for total in guesses]
             step = head.span / head.scale
-            codes = [a - head.low - v * step for a, v in zip(answers, labels)]
-            wrong = [abs(v) for v in codes]
+            off = [a - head.low - v * step for a, v in zip(answers, labels)]
+            wrong = [abs(v) for v in off]
         else:
             classes = head.classes
             answers = [classes[word >> 2] for word in guesses]
             wrong = [0 if a >> 2 == b else 1 for a, b in zip(guesses, labels)]
-            codes = [2 * word + v for word, v in zip(guesses, wrong)]
+        if self.on_drift:
+            codes = off or [2 * word + v for word, v in zip(guesses, wrong)]
+            first = 1 if self._blind else 0
+            self._look_out(values[first * head.n_features :], codes[first:])
         if self._blind:
             answers[0] = None
-            wrong, codes, values = wrong[1:], codes[1:], values[head.n_features :]
+            wrong = wrong[1:]
             self._blind = False
-        if self._watch is None and (self.on_drift or not BOARD):
-            from edgeforest.drift import Watch  # a board may do without
-
-            n, keep = self.rows - len(wrong), self._grove.plan.window
-            self._watch = Watch(head.n_features, n, keep, head.regression)
-        if self._watch:
-            for alarm in self._watch.see(values, codes):
-                self._note(alarm)
         self._sum += sum(wrong)
         if len(wrong) > RECENT:
             self._judged += len(wrong) - RECENT
@@ -465,6 +459,17 @@ class OnlineForest:
         self._judged += len(wrong)
         return answers
 
+    def _look_out(self, values: "array[float]", codes: "list[Any]") -> "None":
+        """Watch for a drift in rows that were predicted: see `Watch.see`."""
+        head = self.head
+        if self._watch is None:
+            from edgeforest.drift import Watch  # only then does a board load it
+
+            n, keep = self.rows - len(codes), self._grove.plan.window
+            self._watch = Watch(head.n_features, n, keep, head.regression)
+        for alarm in self._watch.see(values, codes):
+            self._note(alarm)
+
     def _note(self, alarm: "tuple[Any, ...]") -> "None":
         """Keep a drift, and tell it later."""
         from edgeforest.drift import Drift
@@ -474,8 +479,7 @@ class OnlineForest:
         guesses = self.head.classes or ("too high", "too low")
         guess = None if place < 0 else guesses[place]
         self.drift = Drift(row, since, names, guess, before, after, sure)
-        if self.on_drift:
-            self._news.append(self.drift)
+        self._news.append(self.drift)
 
     # ---- Predicting
 
