@@ -77,6 +77,11 @@ class Grove:
         self.trees = [Sapling(plan) for _ in range(plan.n_trees + 1)]
         for tree in self.trees:
             self._reset(tree, 0)
+        self.linear: "Any" = None
+        if plan.inputs:
+            from edgeforest.linear import Linear  # a board does without
+
+            self.linear = Linear(plan)
 
     # ---- Rows
 
@@ -123,10 +128,13 @@ class Grove:
             )
         if self.seen % EVERY == 0:
             self._contest()
-        return self._judge(outs, label)
+        votes = self._judge(outs, label)
+        if self.linear:
+            votes = self.linear.judge(votes, self.linear.learn(values, at, label), label)
+        return word_of(votes) if plan.width else votes[0]
 
-    def _judge(self, outs: "list[list[int]]", label: "int") -> "int":
-        """The answer of the memory that votes; the one that was best lately votes next."""
+    def _judge(self, outs: "list[list[int]]", label: "int") -> "list[int]":
+        """The votes of the memory that votes; the one that was best lately votes next."""
         losses, before = self.losses, self.memory
         answers = [largest(out) if self.plan.width else out[0] for out in outs]
         for k, answer in enumerate(answers):
@@ -137,7 +145,7 @@ class Grove:
             losses[k] += (wrong << 2 * LATELY) - (losses[k] >> LATELY)
             if losses[k] < losses[self.memory]:
                 self.memory = k
-        return word_of(outs[before]) if self.plan.width else answers[before]
+        return outs[before]
 
     def vote(self, row: "Sequence[float]", out: "MutableSequence[int]") -> "int":
         """Sum the votes of the trees for a row: the `predict_into` of a forest of these trees."""
@@ -146,7 +154,13 @@ class Grove:
         for t in range(self.plan.n_trees):
             tree = self.trees[t]
             self._ask(tree, self.memory, tree.find(row, 0), 0, out)
+        if self.linear:
+            self.linear.vote(row, out)
         return largest(out)
+
+    def choice(self) -> "int":
+        """Who answers: see `Linear`; 0 for the trees."""
+        return self.linear.choice if self.linear else 0
 
     def _ask(self, tree: "Sapling", memory: "int", leaf: "int", label: "int", out: "Any") -> "int":
         """Add the votes of a leaf to `out`; returns how wrong they are about this label."""
@@ -592,6 +606,8 @@ class Grove:
             self.seen += 1
             for tree in self.trees:
                 tree.put(tree.find(values, i * plan.m), place)
+            if self.linear:
+                self.linear.learn(values, i * plan.m, labels[i])
         for i in range(first):
             if plan.spare and self._is_rare(labels[i]):
                 self._store(values, i * plan.m, labels[i], i % LONG)

@@ -43,8 +43,8 @@ from edgeforest.labels import plain, sorted_set
 from edgeforest.loading import from_base64
 from edgeforest.lock import Lock
 from edgeforest.rows import as_float, as_rows
-from edgeforest.sapling import CATEGORIES, START, Plan
-from edgeforest.transplant import for_forest, for_grove, widened
+from edgeforest.sapling import CATEGORIES, START, Plan, bytes_of
+from edgeforest.transplant import checked, for_forest, for_grove, widened
 from edgeforest.writer import to_base64
 
 try:
@@ -69,9 +69,13 @@ class OnlineForest:
     `classes` announces them. `criterion="mse"` learns numbers. `window` is how many of the latest
     rows are kept, `max_leaf_nodes` how many leaves a tree may have. `fade` is how many rows the
     votes of a leaf stand for: with few the forest follows a change at once; with many it averages
-    noise. By default each leaf counts with 3, 12 and 50, and what was best lately votes. With `budget=Budget(bytes=...)` everything fits
-    into that many bytes: if there is not enough memory for all races, those of the leaves that are
-    wrong least often sleep. The other options are those of `train`.
+    noise. By default each leaf counts with 3, 12 and 50, and what was best lately votes. With
+    `budget=Budget(bytes=...)` everything fits into that many bytes: if there is not enough memory
+    for all races, those of the leaves that are wrong least often sleep. The other options are those
+    of `train`.
+
+    A linear model learns classes beside the trees, if the budget has a megabyte; `linear` may say
+    otherwise. What was best lately answers: see `answered_by`. `forest()` has the trees alone.
 
     `accuracy` and `recent_accuracy` (of the last thousand rows) are prequential: each row is
     predicted before it is learned. `error` and `recent_error` are the share of wrong predictions,
@@ -105,6 +109,7 @@ class OnlineForest:
         alpha_f: "float" = 0.85,
         window: "int" = 500,
         fade: "int | None" = None,
+        linear: "bool | None" = None,
         budget: "Budget | None" = None,
         seed: "int" = 0,
         engine: "str | None" = None,
@@ -130,7 +135,9 @@ class OnlineForest:
         if fade is None:
             options["fade"] = None
         options["max_features"] = max_features
-        options["bytes"] = _bytes_of(budget)
+        if linear is not None:
+            options["linear"] = bool(linear)
+        options["bytes"] = bytes_of(budget)
         self.options = options
         self.engine = engine
         self.on_drift = on_drift
@@ -511,7 +518,7 @@ class OnlineForest:
             raise AttributeError("a regression has no accuracy; see its error")
 
     def forest(self) -> "Forest":
-        """The forest as it is now. It predicts, explains, saves and exports like any other."""
+        """The trees as they are now. They predict, explain, save and export like any forest."""
         with self._lock:
             return self._now()
 
@@ -561,16 +568,28 @@ class OnlineForest:
         return self._ask(rows, Forest.predict_proba)
 
     def _ask(self, rows: "Any", how: "Callable[[Forest, Any], Any]") -> "Any":
-        """Let the trees answer as they are now; for many rows, a forest of copies does.
+        """Let the learner answer as it is now; if the trees do, for many rows a forest of copies does.
 
         Both say the same. To copy the trees takes the time of some thousand answers.
         """
         with self._lock:
-            few = not self._blind and is_sequence(rows)
-            if few and self._model is None and len(rows) <= max(FEW, self.head.n_features):
-                return how(self.head, rows)
+            if not self._blind and is_sequence(rows):
+                few = self._model is None and len(rows) <= max(FEW, self.head.n_features)
+                if few or self._grove.choice():  # a copy does not have the linear model
+                    return how(self.head, rows)
             model = self._now()
         return how(model, rows)
+
+    @property
+    def answered_by(self) -> "str":
+        """Who answers now: "trees", "linear" for the linear model, or "both".
+
+        >>> learner = OnlineForest(1)
+        >>> learner.update([7], "warm"), learner.answered_by
+        (None, 'trees')
+        """
+        choice = self._grove.choice() if self._grove else 0
+        return "trees" if not choice else "linear" if choice & 1 else "both"
 
     @property
     def classes(self) -> "list[Any] | None":
@@ -605,7 +624,7 @@ class OnlineForest:
         head.categories = [None if k is None else list(k) for k in forest.categories]
         head.low, head.span = forest.low, forest.span
         if latest is not None:
-            latest = _checked(head, latest)
+            latest = checked(head, latest)
         room = learner._plan().nodes
         if 2 * leaves - 1 > room:
             raise ValueError(
@@ -683,19 +702,9 @@ class OnlineForest:
 
 
 PART = 4096  # rows of one call of the kernel: Ctrl-C works in between
-BYTES = 16_000_000  # of an online forest, by default
 RECENT = 1000  # rows of the recent error
 FEW = 1000  # rows that are predicted without a copy of the trees
 ROWS = 1 << 53  # more than any learner has learned
-
-
-def _bytes_of(budget: "Any") -> "int":
-    """The memory that a budget grants; an online forest has no other limit."""
-    if budget is not None and not isinstance(budget, Budget):
-        raise TypeError("give the memory of an online forest as budget=Budget(bytes=...)")
-    if budget is not None and (budget.insertions or budget.seconds):
-        raise ValueError("an online forest runs for ever: its budget has bytes, nothing else")
-    return BYTES if budget is None or budget.bytes is None else budget.bytes
 
 
 def _engine(name: "Any") -> "Engine":
@@ -728,7 +737,7 @@ def _recalled(kind: "Any", forest: "Forest", state: "Any", engine: "str | None")
     rows, judged, wrong = state["rows"], state["judged"], state["wrong"]
     if type(rows) is not int or type(judged) is not int or type(wrong) not in (int, float):
         raise ValueError
-    known = set(kind(1).options)
+    known = set(kind(1, linear=False).options)
     if not 0 <= judged <= rows < ROWS or not 0 <= wrong < INF or set(options) - known:
         raise ValueError
     if forest.classes is not None and wrong > judged:
@@ -746,24 +755,6 @@ def _recalled(kind: "Any", forest: "Forest", state: "Any", engine: "str | None")
 
         learner.drift = restored(state["drift"], rows, forest)
     return learner
-
-
-def _checked(head: "Forest", latest: "Any") -> "tuple[array[float], array[int]]":
-    """The latest rows as a grove takes them; refused if they do not fit the forest."""
-    values, labels = array("f", latest[0]), array("H", latest[1])
-    m, categories = len(head.names), head.categories
-    most = head.scale if head.classes is None else len(head.classes) - 1
-    if len(values) != m * len(labels) or max(labels or (0,)) > most:
-        raise ValueError("the latest rows do not fit the forest: give those of Grove.latest")
-    for i, x in enumerate(values):
-        kinds = categories[i % m]
-        if kinds is None:
-            fits = x - x == 0
-        else:
-            fits = 0 < x <= len(kinds) and x == int(x)
-        if not fits and x == x:
-            raise ValueError(f"the latest rows hold {x} as {head.names[i % m]!r}; drop that row")
-    return values, labels
 
 
 def _seq(values: "Any") -> "Any":

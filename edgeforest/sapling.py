@@ -9,6 +9,7 @@ This file runs unchanged on CPython and MicroPython.
 import math
 from array import array
 
+from edgeforest.budget import Budget
 from edgeforest.checks import part_of
 from edgeforest.forest import EQUAL, FEATURE, LEAF, MISSING_LEFT, split_of
 
@@ -21,10 +22,21 @@ START = 16  # rows that a leaf waits for before it races
 FADES = (3, 12, 50)  # rows that the votes of a leaf stand for, in each of its memories
 BROAD = 10  # features that a race has at least, if there are as many and memory for them
 SPARES = 256  # the most rows of rare classes that are kept beside the window
+BYTES = 16_000_000  # of an online forest, by default
+ROOMY = 1_000_000  # bytes of a budget from which on a linear model learns beside the trees
 
 LONG = 1021  # rows after which their weights repeat; a prime, so that trees do not fall into step
 NONE = 0xFFFF  # no node, no place, no race
 CATEGORIES = 31  # of a feature whose categories become known row by row
+
+
+def bytes_of(budget: "Any") -> "int":
+    """The memory that a budget grants; an online forest has no other limit."""
+    if budget is not None and not isinstance(budget, Budget):
+        raise TypeError("give the memory of an online forest as budget=Budget(bytes=...)")
+    if budget is not None and (budget.insertions or budget.seconds):
+        raise ValueError("an online forest runs for ever: its budget has bytes, nothing else")
+    return BYTES if budget is None or budget.bytes is None else budget.bytes
 
 
 class Plan:
@@ -65,10 +77,20 @@ class Plan:
         self.fade: "int" = options["fade"] or 0  # 0: leaves have several memories
         self.fades = (self.fade,) if self.fade else FADES
         self.nodes: "int" = 2 * options["max_leaf_nodes"] - 1
+        self.inputs = self._inputs(options.get("linear"), options["bytes"])
         self._share_out(options["bytes"])
         # A class with fewer rows in the window is rare: some that leave it are kept beside it.
         self.quota = max(1, self.window >> 4)
         self.spare = self._spare()
+
+    def _inputs(self, wanted: "bool | None", room: "int") -> "int":
+        """The inputs of the linear model: one for each number and category; 0 if there is none."""
+        inputs = 1
+        for k in self.kinds:
+            inputs += k + 1 if k else 1
+        if wanted is None:
+            wanted = room >= ROOMY and 1024 * inputs * self.width <= room  # a 64th of the bytes
+        return inputs if wanted and self.width else 0
 
     def _share_out(self, room: "int") -> "None":
         """Fit the window, the nodes and the number of races into so many bytes."""
@@ -101,7 +123,8 @@ class Plan:
         spare = self._spare()
         tree = self.nodes * node + 4 * self.window + 2 * spare + 10 * self.m
         rows = (self.window + spare) * (4 * self.m + 2) + 2 * spare + 4 * self.width
-        return (self.n_trees + 1) * tree + rows + LONG
+        linear = 16 * self.inputs * self.width + 18 * self.m if self.inputs else 0
+        return (self.n_trees + 1) * tree + rows + LONG + linear
 
     def _spare(self) -> "int":
         """How many rows of rare classes are kept; a regression has none."""

@@ -74,3 +74,21 @@ def widened(votes: "array[int]", before: "int", now: "int") -> "array[int]":
         here = at // before * now
         wide[here : here + before] = votes[at : at + before]
     return wide
+
+
+def checked(head: "Forest", latest: "Any") -> "tuple[array[float], array[int]]":
+    """The latest rows as a grove takes them; refused if they do not fit the forest."""
+    values, labels = array("f", latest[0]), array("H", latest[1])
+    m, categories = len(head.names), head.categories
+    most = head.scale if head.classes is None else len(head.classes) - 1
+    if len(values) != m * len(labels) or max(labels or (0,)) > most:
+        raise ValueError("the latest rows do not fit the forest: give those of Grove.latest")
+    for i, x in enumerate(values):
+        kinds = categories[i % m]
+        if kinds is None:
+            fits = x - x == 0
+        else:
+            fits = 0 < x <= len(kinds) and x == int(x)
+        if not fits and x == x:
+            raise ValueError(f"the latest rows hold {x} as {head.names[i % m]!r}; drop that row")
+    return values, labels

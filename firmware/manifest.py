@@ -28,6 +28,7 @@ package(  # noqa: F821
         "kinds.py",
         "labels.py",
         "loading.py",
+        "linear.py",
         "lock.py",
         "memory.py",
         "mse.py",

@@ -733,10 +733,10 @@ static void run_wrong_plan(ef_plan plan, const uint16_t *kinds)
     for (int i = 0; i < 20; i++) {
         ef_plan p = plan;
         int32_t *numbers[] = {&p.width, &p.n_trees, &p.max_features, &p.n_bins, &p.max_depth,
-                              &p.nodes, &p.races, &p.window, &p.patch, &p.stride};
+                              &p.nodes, &p.races, &p.window, &p.patch, &p.stride, &p.inputs};
         int32_t value = (int32_t)PICK(INT32_MIN, -1, 0, 1, 2, 7, 255, 256, 65535, 65536, INT32_MAX);
         if (below(4))
-            *numbers[below(10)] = value;
+            *numbers[below(11)] = value;
         else if (below(2))
             p.least = value;
         else
@@ -792,6 +792,9 @@ static void run_grove(void)
         most = kinds[f] > most ? kinds[f] : most;
     }
     p.stride = 1 + (p.n_bins > most ? p.n_bins : most);
+    p.inputs = p.width && below(2);
+    for (size_t f = 0; p.inputs && f < m; f++)
+        p.inputs += kinds[f] ? kinds[f] + 1 : 1;
     for (size_t i = 0; i < n; i++) {
         labels[i] = (uint16_t)below(p.width ? (uint32_t)p.width : 65536);
         for (size_t f = 0; f < m; f++) {

@@ -88,7 +88,8 @@ class Right:
 
     def plan(self, width=3):
         criterion = 0 if width else 2
-        numbers = (M, width, TREES, 2, 5, 10, 15, 4, 20, M, 8, 1, 1, 4096, 10, criterion, 0)
+        inputs = self.r.choice([0, M + 8]) if width else 0
+        numbers = (M, width, TREES, 2, 5, 10, 15, 4, 20, M, 8, inputs, 1, 1, 4096, 10, criterion, 0)
         return [numbers, 0.0, 1, array("H", [0, 7, 0])]
 
     def grove(self):
@@ -135,6 +136,7 @@ CALLS = {
     "sapling": lambda e: [e.grove(), 1],
     "plant": lambda e: e.sapling(),
     "renew": lambda e: [e.grove(), 0],
+    "choice": lambda e: [e.grove()],
     "latest": lambda e: [e.grove()],
     "constants": lambda e: [],
 }

@@ -24,7 +24,7 @@ from runtimes import (
 )
 
 import edgeforest
-from edgeforest import Budget, OnlineForest, Rng, core_pure, grove, sapling, train
+from edgeforest import Budget, OnlineForest, Rng, core_pure, grove, linear, sapling, train
 from edgeforest.forests import merging as combine
 from edgeforest.writer import to_base64
 
@@ -93,6 +93,7 @@ def test_engines_agree_on_any_options(data):
         "fade": draw(st.sampled_from([None, 1, 10, 100])),
         "window": draw(st.sampled_from([16, 33, 500])),
         "budget": draw(st.sampled_from([None, Budget(bytes=120_000)])),
+        "linear": draw(st.sampled_from([None, True, False])),
     }
     answers = []
     for engine in ENGINES:
@@ -142,7 +143,9 @@ def test_trees_answer_while_they_learn_as_their_forest_does(engine, criterion):
     rows, labels = stream(900, 4, missing=0.1)
     if criterion == "mse":
         labels = [(row[0] or 0) * 2.5 + label for row, label in zip(rows, labels, strict=True)]
-    learner = OnlineForest(5, categorical=[4], n_trees=5, criterion=criterion, engine=engine)
+    learner = OnlineForest(
+        5, categorical=[4], n_trees=5, criterion=criterion, engine=engine, linear=False
+    )
     new = [9.5, float("inf"), -1e30, None, "a new colour"]
     for at in range(0, 900, 37):
         learner.update_batch(rows[at : at + 37], labels[at : at + 37])
@@ -244,7 +247,7 @@ def test_the_memory_of_the_leaves_follows_the_stream():
     for labels, best in ((turning, 0), (noisy, 2)):
         right = []
         for fade in (*sapling.FADES, None):
-            learner = OnlineForest(1, n_trees=4, fade=fade)
+            learner = OnlineForest(1, n_trees=4, fade=fade, linear=False)
             learner.update_batch(rows, labels)
             right.append(learner.accuracy)
         assert right[best] == max(right[:3])
@@ -509,6 +512,10 @@ def test_the_kernel_has_the_same_constants():
         assert int(defined[name]) == getattr(grove, name), name
     assert int(defined["SPARES"]) == sapling.SPARES
     assert defined["FADES"] == "{" + ",".join(map(str, sapling.FADES)) + "}"
+    assert int(defined["LATELY"]) == linear.LATELY
+    assert int(defined["MEMORY"]) == linear.MEMORY
+    assert float(defined["FAR"]) == linear.FAR
+    assert defined["RATES"] == "{" + ",".join(map(str, linear.RATES)) + "}"
     assert float(defined["SURE"]) == grove.SURE
     assert float(defined["Z"]) == core_pure.Z
     assert float(defined["TOLERANCE"]) == core_pure.TOLERANCE

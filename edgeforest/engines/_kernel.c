@@ -64,6 +64,7 @@ static PyMethodDef methods[] = {
     {"sapling", kernel_sapling, METH_VARARGS, "The nodes of a tree that learns."},
     {"plant", kernel_plant, METH_VARARGS, "Take over a tree."},
     {"renew", kernel_renew, METH_VARARGS, "Grow a tree anew."},
+    {"choice", kernel_choice, METH_O, "Who answers: the trees, the linear model or both."},
     {"latest", kernel_latest, METH_O, "The latest rows."},
     {"constants", kernel_constants, METH_NOARGS, "The kernel's constants."},
     {NULL, NULL, 0, NULL},

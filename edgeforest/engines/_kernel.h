@@ -94,6 +94,7 @@ PyObject *kernel_vote(PyObject *self, PyObject *args);
 PyObject *kernel_sapling(PyObject *self, PyObject *args);
 PyObject *kernel_plant(PyObject *self, PyObject *args);
 PyObject *kernel_renew(PyObject *self, PyObject *args);
+PyObject *kernel_choice(PyObject *self, PyObject *capsule);
 PyObject *kernel_latest(PyObject *self, PyObject *capsule);
 
 #if defined(__GNUC__) && defined(__ELF__)

@@ -41,9 +41,9 @@ PyObject *kernel_grove(PyObject *self, PyObject *args)
     PyObject *capsule = NULL;
     (void)self;
     memset(&p, 0, sizeof p);
-    if (!py_parse(args, "(iiiiiiiiiiiLLLLii)dLy*", &p.m, &p.width, &p.n_trees, &p.max_features,
-                  &p.n_bins, &p.max_depth, &p.nodes, &p.races, &p.window, &p.patch, &p.stride, &seed,
-                  &stream, &scale, &fade, &criterion, &extra, &p.rows, &least, &kinds))
+    if (!py_parse(args, "(iiiiiiiiiiiiLLLLii)dLy*", &p.m, &p.width, &p.n_trees, &p.max_features,
+                  &p.n_bins, &p.max_depth, &p.nodes, &p.races, &p.window, &p.patch, &p.stride,
+                  &p.inputs, &seed, &stream, &scale, &fade, &criterion, &extra, &p.rows, &least, &kinds))
         return NULL;
     if (!py_in_range("seed", seed, 0, UINT32_MAX) || !py_in_range("stream", stream, 0, UINT32_MAX) ||
         !py_in_range("scale", scale, 1, EF_LEVELS) || !py_in_range("fade", fade, 0, EF_LEVELS) ||
@@ -149,6 +149,14 @@ PyObject *kernel_vote(PyObject *self, PyObject *args)
     PyBuffer_Release(&row);
     PyBuffer_Release(&out);
     return result;
+}
+
+/* choice(grove) -> who answers: 0 the trees; 1, 3 a rate of the linear model; 2, 4 both. */
+PyObject *kernel_choice(PyObject *self, PyObject *capsule)
+{
+    const Grove *g = grove_of(capsule);
+    (void)self;
+    return g ? PyLong_FromLong(g->grove.choice) : NULL;
 }
 
 /* sapling(grove, t): the bytes of a tree's feature, threshold, left, right, votes and gains. */

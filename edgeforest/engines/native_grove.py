@@ -18,7 +18,7 @@ class NativeGrove:
         self.plan = plan
         numbers = (
             *(plan.m, plan.width, plan.n_trees, plan.max_features, plan.n_bins, plan.max_depth),
-            *(plan.nodes, plan.races, plan.window, plan.patch, plan.stride),
+            *(plan.nodes, plan.races, plan.window, plan.patch, plan.stride, plan.inputs),
             *(plan.seed, plan.stream, plan.scale, plan.fade),
             *(CRITERIA.index(plan.criterion), int(plan.extra)),
         )
@@ -38,6 +38,9 @@ class NativeGrove:
         best = _kernel.vote(self._grove, row, sums)
         out[:] = sums
         return best
+
+    def choice(self) -> int:
+        return _kernel.choice(self._grove)
 
     def tree(self, t: int) -> list[Any]:
         parts = zip("HfHHId", _kernel.sapling(self._grove, t), strict=True)

@@ -63,6 +63,7 @@ def _learner(
         options |= {"alpha_n": estimator.alpha_n, "alpha_f": estimator.alpha_f}
     options["engine"] = estimator.engine
     options["fade"] = 50  # it is asked about rows that come without a label
+    options["linear"] = False  # an estimator predicts with its trees
     if seed is None:
         return OnlineForest.from_forest(estimator.forest_, **options)
     return OnlineForest(

@@ -296,11 +296,14 @@ typedef struct {
     int64_t least;
     int32_t m, width; /* width: classes, 0 for a regression */
     int32_t n_trees, max_features, n_bins, max_depth, nodes, races, window, patch, stride;
+    int32_t inputs; /* of the linear model; 0: there is none */
     uint32_t seed, stream, scale, fade; /* fade 0: leaves have several memories */
     uint8_t criterion, extra;
 } ef_plan;
 
 #define EF_MEMORIES 3 /* of a leaf, at most */
+#define EF_RATES 2 /* of the linear model */
+#define EF_ANSWERS (1 + 2 * EF_RATES) /* the trees; each rate alone, and with the trees */
 
 typedef struct ef_sapling ef_sapling;
 typedef struct ef_live ef_live;
@@ -326,6 +329,11 @@ typedef struct {
     int64_t losses[EF_MEMORIES]; /* of each memory, lately */
     uint32_t fades[EF_MEMORIES];
     int32_t n_free, hand, half, lead, memories, memory, quota, spare, spares;
+    double *weights, *means, *squares, *scaled, *shares; /* of the linear model */
+    int64_t mix_losses[EF_ANSWERS];
+    uint32_t *alone, *mixed;
+    int32_t *inputs, choice;
+    uint16_t *counted;
 } ef_grove;
 
 /* Why this plan cannot be used, as a sentence; NULL if it can. */

@@ -54,6 +54,16 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
     g->new_cuts = carve(c, some * ef_padded_cuts(p), sizeof *g->new_cuts);
     g->gains = carve(c, 2 * some, sizeof *g->gains);
     g->contender = carve(c, 1, sizeof *g->contender);
+    size_t linear = p->inputs ? 1 : 0, width = linear * (size_t)p->width;
+    g->weights = carve(c, ef_product(EF_RATES * width, (size_t)p->inputs), sizeof *g->weights);
+    g->means = carve(c, linear * m, sizeof *g->means);
+    g->squares = carve(c, linear * m, sizeof *g->squares);
+    g->scaled = carve(c, linear * (m + 1), sizeof *g->scaled);
+    g->inputs = carve(c, linear * (m + 1), sizeof *g->inputs);
+    g->counted = carve(c, linear * m, sizeof *g->counted);
+    g->shares = carve(c, width, sizeof *g->shares);
+    g->alone = carve(c, EF_RATES * width, sizeof *g->alone);
+    g->mixed = carve(c, width, sizeof *g->mixed);
     for (int32_t t = 0; t <= p->n_trees; t++) {
         ef_sapling none, *tree = c->memory ? g->trees + t : &none;
         tree->nodes = carve(c, nodes, sizeof *tree->nodes);
@@ -72,7 +82,7 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
 
 const char *ef_plan_wrong(const ef_plan *p, const uint16_t *kinds)
 {
-    int32_t most = p->n_bins;
+    int32_t most = p->n_bins, inputs = 1;
     EF_NEED(1 <= p->m && p->m <= EF_FEATURE, "features must be from 1 to 16383");
     EF_NEED(p->criterion <= EF_MSE && (p->criterion == EF_MSE) == !p->width && p->width >= 0 &&
                 p->width <= EF_CLASSES,
@@ -91,9 +101,12 @@ const char *ef_plan_wrong(const ef_plan *p, const uint16_t *kinds)
     for (int32_t f = 0; f < p->m; f++) {
         EF_NEED(kinds[f] < 256, "categories must be at most 255");
         most = kinds[f] > most ? kinds[f] : most;
+        inputs += kinds[f] ? kinds[f] + 1 : 1;
     }
     EF_NEED(most < p->stride && p->stride <= 256,
             "stride must be above the bins of every feature, and at most 256");
+    EF_NEED(!p->inputs || (p->width && p->inputs == inputs),
+            "inputs must be 0, or those of all features and one more, of a classification");
     return NULL;
 }
 
@@ -311,8 +324,7 @@ static inline void learn_in(ef_grove *g, ef_sapling *tree, int leaf, uint16_t pl
     }
 }
 
-/* The place of the largest, the first of equals. */
-static uint32_t largest(const uint32_t *values, size_t n)
+uint32_t ef_largest(const uint32_t *values, size_t n)
 {
     uint32_t best = 0;
     for (size_t k = 1; k < n; k++)
@@ -324,31 +336,28 @@ static uint32_t largest(const uint32_t *values, size_t n)
 /* The guess about a class that votes stand for: see edgeforest.h. */
 static uint32_t word_of(const uint32_t *sums, size_t n)
 {
-    uint32_t best = largest(sums, n), total = 0;
+    uint32_t best = ef_largest(sums, n), total = 0;
     for (size_t k = 0; k < n; k++)
         total += sums[k];
     return 4 * best + (3 * sums[best] >= 2 * total) + (5 * sums[best] >= 4 * total);
 }
 
-/* The answer of the memory that votes; the one that was best lately votes next. */
-static uint32_t judge(ef_grove *g, uint32_t label)
+/* The votes of the memory that votes; the one that was best lately votes next. */
+static uint32_t *judge(ef_grove *g, uint32_t label)
 {
     const ef_plan *p = &g->plan;
     size_t width = p->width ? (size_t)p->width : 1;
-    uint32_t answer = 0;
-    int32_t best = g->memory;
+    int32_t before = g->memory, best = before;
     for (int32_t k = 0; k < g->memories; k++) {
         const uint32_t *out = g->out + (size_t)k * width;
-        uint32_t said = p->width ? largest(out, width) : out[0];
+        uint32_t said = p->width ? ef_largest(out, width) : out[0];
         int64_t wrong = (int64_t)said - (p->width ? (int64_t)label : (int64_t)label * p->n_trees);
         wrong = p->width ? wrong != 0 : wrong < 0 ? -wrong : wrong;
-        if (k == g->memory)
-            answer = p->width ? word_of(out, width) : said;
         g->losses[k] += wrong * (1 << 2 * LATELY) - (g->losses[k] >> LATELY);
         best = g->losses[k] < g->losses[best] ? k : best;
     }
     g->memory = best;
-    return answer;
+    return g->out + (size_t)before * width;
 }
 
 /* Let all trees answer from all memories; returns how wrong the one that votes is in a leaf. */
@@ -392,7 +401,12 @@ static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
         learn_in(g, g->trees + g->order[t], g->leaves[t], place, number, g->misses[t] != 0);
     if (g->seen % EVERY == 0)
         contest(g);
-    return judge(g, label);
+    uint32_t *votes = judge(g, label);
+    if (p->inputs) {
+        ef_linear_learn(g, row, label);
+        ef_linear_judge(g, votes, label);
+    }
+    return p->width ? word_of(votes, width) : votes[0];
 }
 
 /* ---- What the caller uses ---- */
@@ -426,6 +440,13 @@ void ef_grove_begin(ef_grove *g, const ef_plan *plan, const uint16_t *kinds, voi
     lay_out(g, plan, &c);
     memcpy(g->kinds, kinds, (size_t)plan->m * sizeof *kinds);
     memset(g->counts, 0, (size_t)plan->width * sizeof *g->counts);
+    if (plan->inputs) {
+        size_t m = (size_t)plan->m, weights = (size_t)plan->inputs * (size_t)plan->width;
+        for (size_t i = 0; i < EF_RATES * weights; i++)
+            g->weights[i] = 0.0;
+        for (size_t f = 0; f < m; f++)
+            g->means[f] = g->squares[f] = g->counted[f] = 0;
+    }
     g->memories = ef_memories_of(plan);
     g->memory = g->memories / 2;
     for (int k = 0; k < g->memories; k++)
@@ -493,7 +514,9 @@ uint32_t ef_grove_vote(const ef_grove *g, const float *row, uint32_t *out)
         const ef_sapling *tree = g->trees + g->order[t];
         ask(g, tree, g->memory, ef_find(tree, row), 0, out);
     }
-    return largest(out, width);
+    if (g->plan.inputs)
+        ef_linear_vote(g, row, out);
+    return ef_largest(out, width);
 }
 
 static const char *tree_wrong(const ef_plan *p, int32_t n, const uint16_t *feature,
@@ -563,6 +586,8 @@ size_t ef_grove_recall(ef_grove *g, const float *rows, const uint16_t *labels, s
         g->seen++;
         for (int32_t t = 0; t <= g->plan.n_trees; t++)
             ef_put(g->trees + t, ef_find(g->trees + t, rows + at * m), place);
+        if (g->plan.inputs)
+            ef_linear_learn(g, rows + at * m, label);
     }
     return good;
 }

@@ -25,6 +25,11 @@
 #define TOLERANCE 0.1
 #define Z 2.25
 
+/* Those of edgeforest/linear.py. */
+#define RATES {0.01,0.05}
+#define MEMORY 1000
+#define FAR 3.0
+
 /* A node: what is needed on the way down lies together. */
 typedef struct {
     float threshold;
@@ -160,6 +165,19 @@ int ef_live_look(ef_grove *g, ef_sapling *tree, int node, int n_stack);
 /* Start races of the leaves on the stack with the rows of the window that reached them, and likewise
  * of their children. */
 void ef_live_grow(ef_grove *g, ef_sapling *tree, int n_stack);
+
+/* The place of the largest, the first of equals. */
+uint32_t ef_largest(const uint32_t *values, size_t n);
+
+/* Let the linear model learn a row; what it would have answered before is in `alone`. */
+void ef_linear_learn(ef_grove *g, const float *row, uint32_t label);
+
+/* Change the votes of the trees for that row into those of whoever answers; what was best lately
+ * answers next. */
+void ef_linear_judge(ef_grove *g, uint32_t *votes, uint32_t label);
+
+/* Change the votes of the trees for another row in the same way. */
+void ef_linear_vote(const ef_grove *g, const float *row, uint32_t *votes);
 
 EF_SHOW
 #endif
