@@ -99,7 +99,7 @@ def build_compilers(target: Path, scratch: Path) -> None:
     """Make the folder of the cross compilers."""
     apt_get = apt_here(scratch)
     debs = download(apt_get, with_missing(apt_get, COMPILER_PACKAGES), scratch)
-    say("  unpacking")
+    say("unpacking")
     unpack(debs, target, COMPILER_LEAVE_OUT)
     for name, place in COMPILER_LINKS.items():
         (target / "usr/lib" / name).symlink_to(place)
@@ -121,7 +121,7 @@ def build_qemu(target: Path, scratch: Path) -> None:
     # Its other packages are firmware of other machines, and windows to look at them.
     wanted = [name for name in needed if not name.startswith("qemu-") or name == QEMU_PACKAGE]
     debs = download(apt_get, wanted, scratch)
-    say("  unpacking")
+    say("unpacking")
     unpack(debs, scratch / "unpacked", ["./usr/share"])
     (target / "bin").mkdir()
     (target / "lib").mkdir()
@@ -141,7 +141,7 @@ def qemu_version(folder: Path) -> str:
 def build_source(target: Path, scratch: Path) -> None:
     """Make the folder of MicroPython's source, with only what is built here."""
     apt_get = apt_elsewhere(scratch, SOURCE_SUITE, "amd64", "deb-src")
-    say("  downloading the source of MicroPython")
+    say("downloading the source of MicroPython")
     run_online([*apt_get, "source", "--download-only", "micropython"], scratch)
     packed = next(scratch.glob("micropython_*.orig.tar.*"), None)
     if packed is None:
@@ -212,7 +212,7 @@ def build_firmware(build: Path, manifest: Path, mpy_cross: str) -> Path:
 
 def build_cortex(target: Path, _scratch: Path) -> None:
     """Build MicroPython for the emulated board."""
-    say("  building it: half a minute")
+    say("building it: half a minute")
     # Nothing is frozen yet, so that any program will do for mpy-cross.
     build_firmware(target / "build", BOARD / "manifest.py", find_tool("true"))
     (target / "board.sha256").write_text(board_mark(), encoding="utf-8")
@@ -245,5 +245,11 @@ BOARD_RUNTIMES = (
     ),
     Runtime("qemu-arm", qemu_version, build_qemu, DEBIAN_ADVICE),
     Runtime("micropython-source", source_version, build_source, DEBIAN_ADVICE),
-    Runtime("cortex-m3", cortex_version, build_cortex, "it needs the three before it, and make"),
+    Runtime(
+        "cortex-m3",
+        cortex_version,
+        build_cortex,
+        "it needs the three before it, and make",
+        needs=("compilers", "qemu-arm", "micropython-source"),
+    ),
 )

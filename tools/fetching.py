@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ DEBIAN_KEYRINGS = (
     Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
 )
 
-LOCAL_TIMEOUT = 30
+LOCAL_TIMEOUT = 120  # seconds, where one would do: nine runtimes may be fetched at once
 NETWORK_TIMEOUT = 240
 RETRY_PAUSE = 2
 
@@ -59,6 +60,10 @@ Dir::State::status "{folder}/status";
 """
 
 
+# Runtimes are fetched at the same time: each line begins with the name of the one it is about.
+SPEAKER: ContextVar[str] = ContextVar("SPEAKER")
+
+
 class StepError(Exception):
     """A step failed; the message is one sentence for the person who runs this."""
 
@@ -71,11 +76,12 @@ class Runtime:
     version_in: Callable[[Path], str]
     build: Callable[[Path, Path], None]
     advice: str
+    needs: tuple[str, ...] = ()  # the runtimes that it is built from
 
 
 def say(text: str) -> None:
     """Print one line at once, since a download may take long."""
-    print(text, flush=True)
+    print(f"{SPEAKER.get()}: {text}", flush=True)
 
 
 def error_line(stderr: str) -> str:
@@ -122,7 +128,7 @@ def run_online(command: list[str], cwd: Path) -> str:
     try:
         return run(command, NETWORK_TIMEOUT, cwd)
     except StepError as error:
-        say(f"  {error}; trying once more")
+        say(f"{error}; trying once more")
         time.sleep(RETRY_PAUSE)
         return run(command, NETWORK_TIMEOUT, cwd)
 
@@ -168,13 +174,13 @@ def apt_elsewhere(folder: Path, suite: str, architecture: str, kind: str = "deb"
     """Return an apt-get command for another suite of Debian, with fresh lists in folder."""
     (folder / "sources.list").write_text(debian_source(kind, suite), encoding="utf-8")
     (folder / "status").touch()
-    say(f"  reading the package list of Debian {suite}, {kind} for {architecture}")
+    say(f"reading the package list of Debian {suite}, {kind} for {architecture}")
     return start_apt(folder, APT_CONFIG + APT_ELSEWHERE, architecture)
 
 
 def apt_here(folder: Path) -> list[str]:
     """Return an apt-get command for this machine's own suites, with fresh lists in folder."""
-    say("  reading the package lists of this machine's release")
+    say("reading the package lists of this machine's release")
     return start_apt(folder, APT_CONFIG)
 
 
@@ -200,7 +206,7 @@ def with_missing(apt_get: list[str], packages: Iterable[str]) -> list[str]:
 def download(apt_get: list[str], packages: Iterable[str], folder: Path) -> list[Path]:
     """Download packages into folder and return their paths."""
     names = list(packages)
-    say(f"  downloading {len(names)} packages")
+    say(f"downloading {len(names)} packages")
     run_online([*apt_get, "download", *names], folder)
     return sorted(folder.glob("*.deb"))
 
@@ -244,17 +250,18 @@ def build_runtime(runtime: Runtime) -> str:
 
 def get_runtime(runtime: Runtime) -> bool:
     """Make sure that a runtime is there and works; say the reason when it cannot be had."""
+    SPEAKER.set(runtime.name)
     place = RUNTIMES / runtime.name
     if place.is_dir():
         try:
-            say(f"{runtime.name}: already there, {runtime.version_in(place)}")
+            say(f"already there, {runtime.version_in(place)}")
             return True
         except (StepError, OSError) as error:
-            say(f"{runtime.name}: there, but not usable ({error})")
-    say(f"{runtime.name}: fetching")
+            say(f"there, but not usable ({error})")
+    say("fetching")
     try:
-        say(f"{runtime.name}: ready, {build_runtime(runtime)}")
+        say(f"ready, {build_runtime(runtime)}")
         return True
     except (StepError, OSError) as error:
-        say(f"{runtime.name}: not available, because {error}; {runtime.advice}.")
+        say(f"not available, because {error}; {runtime.advice}.")
         return False

@@ -23,6 +23,7 @@ import argparse
 import platform
 import shutil
 import signal
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -255,7 +256,7 @@ def build_i386(target: Path, scratch: Path) -> None:
     if sys.platform != "linux" or platform.machine().lower() not in X86_MACHINES:
         raise StepError("32-bit x86 programs for Linux do not run on this machine")
     debs = download(apt_elsewhere(scratch, DEBIAN_SUITE, "i386"), DEBIAN_PACKAGES, scratch)
-    say("  unpacking")
+    say("unpacking")
     unpack(debs, scratch / "unpacked")
     # Only the files directly in the library folder are wanted: the folders below it hold
     # character set converters, which are larger than all the rest.
@@ -287,7 +288,7 @@ def npm_install(package: str, folder: Path) -> Path:
     """Install a package with npm, without running anything of it, and return its place."""
     find_tool("node")
     npm = find_tool("npm")
-    say(f"  installing {package} with npm")
+    say(f"installing {package} with npm")
     options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
     # The prefix keeps npm from climbing to a package.json in a folder above.
     run_online([npm, "install", "--prefix", str(folder), *options, package], folder)
@@ -354,7 +355,7 @@ def build_chromium(target: Path, scratch: Path) -> None:
     if sys.platform != "linux" or platform.machine().lower() not in X86_MACHINES[:2]:
         raise StepError("the browser that is packed for npm runs on 64-bit x86 Linux alone")
     packed = npm_install(f"{CHROMIUM_PACKAGE}@{CHROMIUM_VERSION}", scratch) / "bin"
-    say("  unpacking")
+    say("unpacking")
     (target / "bin").mkdir()
     for name, folder in (("al2023", target), ("swiftshader", target / "bin"), ("fonts", target)):
         archive = unpack_brotli(packed / f"{name}.tar.br", scratch / f"{name}.tar")
@@ -416,16 +417,39 @@ RUNTIME_LIST = (
 )
 
 
+def get_all() -> bool:
+    """Get every runtime, each in a process of its own: most of the time goes into waiting."""
+    started: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for runtime in RUNTIME_LIST:
+            for name in runtime.needs:
+                started[name].wait()
+            command = [sys.executable, __file__, "--strict", runtime.name]
+            started[runtime.name] = subprocess.Popen(command)
+        for process in started.values():  # one missing runtime does not end the others
+            process.wait()
+        return not any(process.returncode for process in started.values())
+    finally:
+        for process in started.values():
+            process.terminate()  # those that have ended do not mind
+        for process in started.values():
+            process.wait()
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Get every runtime and return the exit code."""
+    """Get every runtime, or the named one, and return the exit code."""
+    runtimes = {runtime.name: runtime for runtime in RUNTIME_LIST}
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--strict", action="store_true", help="exit 1 if a runtime is missing")
-    strict = parser.parse_args(arguments).strict
+    parser.add_argument("runtime", nargs="?", choices=runtimes, help="only this one")
+    given = parser.parse_args(arguments)
     # A plain stop request unwinds like Ctrl-C does, so that temporary folders are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    # A list, not a generator: one missing runtime must not keep the next from being fetched.
-    ready = [get_runtime(runtime) for runtime in RUNTIME_LIST]
-    return 1 if strict and not all(ready) else 0
+    try:
+        ready = get_runtime(runtimes[given.runtime]) if given.runtime else get_all()
+    except KeyboardInterrupt:
+        return 130
+    return 1 if given.strict and not ready else 0
 
 
 if __name__ == "__main__":
