@@ -273,8 +273,11 @@ class Forest:
         if self.regression:
             raise ValueError("a regression has no class shares; use predict")
         one, answers = (self.predictor or self).vote(rows)
-        # Votes add up to scale * trees, unless forests were joined that know different classes.
-        shares = [[v / (sum(out) or 1) for v in out] for _, out in answers]
+        shares = []
+        for _, out in answers:
+            # Votes add up to scale * trees, unless forests were joined that know different classes.
+            whole = sum(out) or 1
+            shares.append([v / whole for v in out])
         return shares[0] if one else shares
 
     @property
