@@ -41,10 +41,12 @@ needs_gcc = needs(
 )
 
 
-def compile_c(*arguments):
+def compile_c(*arguments, cwd=None):
     """Run gcc; the test fails with what it says."""
     assert GCC, "there is no gcc: apt install gcc"
-    done = subprocess.run([GCC, *map(str, arguments)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [GCC, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -53,12 +55,22 @@ def library(name):
     return subprocess.check_output([GCC, f"-print-file-name={name}"], text=True).strip()
 
 
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory):
+    """The kernel compiled with the sanitizers, as on a computer: for the driver and for Python."""
+    folder = tmp_path_factory.mktemp("sanitized")
+    compile_c(*COMMON, "-fPIC", "-c", *sorted(KERNEL.glob("*.c")), cwd=folder)
+    return sorted(folder.glob("*.o"))
+
+
 @needs_gcc
 @pytest.mark.parametrize(("options", "cases"), [([], CASES), (BOARD, CASES // 4)], ids=str)
-def test_the_kernel_keeps_to_its_memory_and_its_trees_are_sound(tmp_path, options, cases):
+def test_the_kernel_keeps_to_its_memory_and_its_trees_are_sound(
+    tmp_path, options, cases, sanitized
+):
     program = tmp_path / "kernel_check"
-    sources = [ROOT / "tests" / "kernel_check.c", *sorted(KERNEL.glob("*.c"))]
-    compile_c(*COMMON, *options, *sources, "-lm", "-o", program)
+    kernel = sorted(KERNEL.glob("*.c")) if options else sanitized
+    compile_c(*COMMON, *options, ROOT / "tests" / "kernel_check.c", *kernel, "-lm", "-o", program)
     done = subprocess.run([program, str(cases)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{cases} cases\n"), done.stderr[-4000:]
 
@@ -78,7 +90,7 @@ def test_the_kernel_compiles_without_a_warning(options, tmp_path):
 
 
 @needs_gcc
-def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
+def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path, sanitized):
     package = tmp_path / "edgeforest"
     # Without the numpy engine: the kernel beside the specification is enough.
     unwanted = shutil.ignore_patterns("numpy_nodes.py", "*.so", "__pycache__")
@@ -96,7 +108,7 @@ def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
         *("-DPy_LIMITED_API=0x030B0000", "-D_POSIX_C_SOURCE=200809L", "-fPIC", "-shared"),
         f"-I{sysconfig.get_path('include')}",
         *sorted(BINDING.glob("*.c")),
-        *sorted(KERNEL.glob("*.c")),
+        *sanitized,
         *("-lm", "-o", package / "engines" / "_kernel.abi3.so"),
     )
     environment = {
@@ -112,7 +124,9 @@ def test_the_grid_of_engines_runs_under_the_sanitizers(tmp_path):
     }
     environment.pop("PYTHONPATH", None)
     check = "import edgeforest; print(edgeforest.__file__)"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    # What fails is told in full where the same tests run without the sanitizers.
+    plain = ["--assert=plain", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *plain]
     where = subprocess.check_output(
         [sys.executable, "-c", check], cwd=tmp_path, env=environment, text=True
     )

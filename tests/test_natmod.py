@@ -79,21 +79,21 @@ needs_natmod = needs(
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The native module for an architecture, built once."""
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The native module for an architecture with these parts, built once."""
     folder = tmp_path_factory.mktemp("kernels")
 
-    def get(arch: str) -> Path:
-        path = folder / arch / build.KERNEL
+    def get(arch: str, parts: str = "all") -> Path:
+        path = folder / arch / parts / build.KERNEL
         if not path.exists():
-            build.build_kernel(arch, path)
+            build.build_kernel(arch, path, parts=parts)
         return path
 
     return get
 
 
 @pytest.fixture
-def board(tmp_path: Path, kernels: Callable[[str], Path]) -> Path:
+def board(tmp_path: Path, kernels: Callable[..., Path]) -> Path:
     """A folder as on a board with 32-bit x86: our compiled files, and the native module."""
     folder = install(tmp_path / "board")
     shutil.copy(kernels("x86"), folder)
@@ -101,7 +101,7 @@ def board(tmp_path: Path, kernels: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture
-def cortex(tmp_path: Path, kernels: Callable[[str], Path]) -> Path:
+def cortex(tmp_path: Path, kernels: Callable[..., Path]) -> Path:
     """The same for a Cortex-M3."""
     folder = install(tmp_path / "cortex")
     shutil.copy(kernels("armv7m"), folder)
@@ -344,12 +344,14 @@ print(f.predict_into(nan, lists) == plain(f, nan, arrays), lists == list(arrays)
 
 @needs_natmod
 @needs_board_heap
-def test_a_board_that_only_predicts_needs_the_small_kernel(tmp_path: Path) -> None:
+def test_a_board_that_only_predicts_needs_the_small_kernel(
+    tmp_path: Path, kernels: Callable[..., Path]
+) -> None:
     board, host = (
         install(tmp_path / "board", only=("forest", "loading")),
         install(tmp_path / "host", compiled=False),
     )
-    build.build_kernel("x86", board / build.KERNEL, parts="predict")
+    shutil.copy(kernels("x86", "predict"), board)
     for folder in (board, host):
         write_model(folder, 1)
     expected = output(run_cpython(PREDICT, host))
@@ -462,7 +464,7 @@ def test_every_file_for_boards_compiles_for_every_processor(tmp_path: Path) -> N
 @needs_natmod
 @pytest.mark.parametrize("arch", build.ARCHITECTURES)
 def test_the_native_module_stays_small(
-    arch: str, tmp_path: Path, kernels: Callable[[str], Path], figure: Callable[[str], None]
+    arch: str, tmp_path: Path, kernels: Callable[..., Path], figure: Callable[[str], None]
 ) -> None:
     if arch == "xtensawin" and not shutil.which("xtensa-esp32-elf-gcc", path=build.search_path()):
         with pytest.raises(build.Missing, match="ESP-IDF"):
@@ -471,8 +473,7 @@ def test_the_native_module_stays_small(
     all_parts, predicting = LIMITS[arch]
     size = kernels(arch).stat().st_size
     assert size <= all_parts
-    build.build_kernel(arch, tmp_path / "predict.mpy", parts="predict")
-    small = (tmp_path / "predict.mpy").stat().st_size
+    small = kernels(arch, "predict").stat().st_size
     figure(f"{size:,} bytes, to predict {small:,}")
     assert small <= predicting
 

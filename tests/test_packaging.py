@@ -46,7 +46,7 @@ def run(*command, cwd, path=None, **env):
         for key, value in os.environ.items()
         if not key.startswith(("EDGEFOREST_", "PYTHON"))
     }
-    kept["CFLAGS"] = "-O0"  # in a tenth of the time
+    kept["CFLAGS"] = "-O0 -g0"  # in a tenth of the time
     kept |= {key: str(value) for key, value in env.items()}
     if path:
         kept["PYTHONPATH"] = str(path)
@@ -100,13 +100,24 @@ def sources(tmp_path_factory):
     return copy
 
 
+def build_by_pip(source):
+    """Build a wheel as users do; returns it and what was printed."""
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--verbose")
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir", "--wheel-dir")
+    return built(source, lambda out: run(*pip, *options, out, source, cwd=source.parent))
+
+
 def build(source, **env):
-    """Build a wheel from a tree or an archive; returns it and what was printed."""
+    """The same by the call that pip makes in the end, in a third of the time."""
+    make = "from setuptools import build_meta; import sys; build_meta.build_wheel(sys.argv[1])"
+    return built(source, lambda out: run(sys.executable, "-c", make, out, cwd=source, **env))
+
+
+def built(source, builder):
     out = source.parent / f"{source.name}-wheel"
     shutil.rmtree(out, ignore_errors=True)
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--verbose")
-    options = ("--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir")
-    done = run(*pip, *options, "--wheel-dir", out, source, cwd=source.parent, **env)
+    out.mkdir()
+    done = builder(out)
     assert done.returncode == 0, done.stdout
     (wheel,) = out.iterdir()
     return wheel, done.stdout
@@ -126,8 +137,15 @@ def environment(place):
     return place
 
 
+def unpack(wheel, place):
+    """Put the files of a wheel where an install puts them, in a virtual environment of its own."""
+    with zipfile.ZipFile(wheel) as files:
+        files.extractall(inside(environment(place), "purelib"))
+    return place
+
+
 def install(wheel, place):
-    """Install a wheel into a virtual environment of its own."""
+    """Install a wheel by pip into a virtual environment of its own."""
     target = inside(environment(place), "purelib")
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     options = ("--no-deps", "--no-index", "--no-compile", "--target", target)
@@ -165,7 +183,7 @@ def tiny(place, source=None, **env):
 def native(sources, compiler):
     """The wheel of a machine with a compiler, what was printed, and the tree that it is from."""
     tree = sources("native")
-    return *build(tree), tree
+    return *build_by_pip(tree), tree
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +256,7 @@ def test_without_a_compiler_the_install_works_and_says_so(broken, tmp_path):
     content, said = check("--native", wheel)
     assert not content
     assert "it has no native engine: it was built without a working C compiler" in said
-    place = install(wheel, tmp_path / "broken")
+    place = unpack(wheel, tmp_path / "broken")
     said = cli(place, "engines")[1]
     assert "native absent: " in said
     assert "install a C compiler" in said
@@ -318,14 +336,15 @@ def test_the_source_archive_builds_the_native_engine(sources, compiler, tmp_path
     (archive,) = tmp_path.iterdir()
     with tarfile.open(archive) as files:
         held = {name.partition("/")[2] for name in files.getnames()}
+        files.extractall(tmp_path)
     assert held >= {"firmware/kernel/internal.h", "tests/test_packaging.py", "Makefile"}
     assert held >= {"edgeforest/engines/_kernel.h", "edgeforest/engines/_kernel_check.c"}
     assert not [name for name in held if name.endswith(".so")]
-    wheel, output = build(archive)
+    wheel, output = build(tmp_path / archive.name.removesuffix(".tar.gz"))
     assert "left out" not in output
     content, said = check("--native", wheel)
     assert content, said
-    assert tiny(install(wheel, tmp_path / "installed"))[0] == "native"
+    assert tiny(unpack(wheel, tmp_path / "installed"))[0] == "native"
 
 
 def test_an_editable_install_compiles_in_place(sources, compiler, tmp_path):
@@ -350,7 +369,7 @@ def test_the_kernel_is_a_c_library_as_the_documents_say(compiler, tmp_path):
     command = re.search(r"^cc .*$", text, re.MULTILINE)[0]
     command = command.replace("program.c", shlex.quote(str(tmp_path / "program.c")))
     out = shlex.quote(str(tmp_path / "program"))
-    done = run("sh", "-c", f"{command} -Wall -Wextra -Werror -o {out}", cwd=ROOT)
+    done = run("sh", "-c", f"{command} -O0 -Wall -Wextra -Werror -o {out}", cwd=ROOT)
     assert done.returncode == 0, done.stdout
     done = run(tmp_path / "program", cwd=tmp_path)
     columns = [bytearray(i * k % 256 for i in range(300)) for k in (7, 13)]
