@@ -71,8 +71,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(autouse=True)
-def examples_in_their_own_folder(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if isinstance(request.node, DoctestItem):
-        monkeypatch.chdir(tmp_path)  # the files that they write go away
+def examples_in_their_own_folder(request: pytest.FixtureRequest) -> None:
+    if isinstance(request.node, DoctestItem):  # other tests do not pay for a folder
+        folder: Path = request.getfixturevalue("tmp_path")
+        request.getfixturevalue("monkeypatch").chdir(folder)  # the files that they write go away

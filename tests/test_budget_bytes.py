@@ -51,7 +51,8 @@ def peak(run):
 for criterion in ("gini", "entropy", "mse"):  # whatever is loaded late is there
     edgeforest.train(X[:2000], y[:2000], criterion=criterion, n_trees=1, engine=engine)
 for name, (table, more) in tables.items():
-    for criterion in ("gini", "entropy", "mse"):
+    # Entropy keeps the counts that Gini keeps: asking once will do.
+    for criterion in ("gini", "entropy", "mse") if name == "array" else ("gini", "mse"):
         target = own if criterion == "mse" else y
         target = target.tolist() if name in ("lists", "weights") else target
         options = {"criterion": criterion, "n_trees": 4, "engine": engine, **more}
@@ -113,7 +114,7 @@ def test_the_peak_of_a_process_stays_within_the_budget(engine: str, tmp_path: Pa
     )
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(found) == 17
+    assert len(found) == 13
     over = [case for case in found if case[2] > case[1] + SLACK]
     assert not over, over
     assert all(nodes > 1 for *_, nodes in found)

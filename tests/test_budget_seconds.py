@@ -74,7 +74,8 @@ def slow_rows(n, clock):
 def test_reading_takes_half_of_the_time_at_most(clock, seconds):
     rows, labels, read = slow_rows(20_000, clock)  # a minute
     began = clock.time
-    training = train_steps(rows, labels, categorical=[2], budget=Budget(seconds=seconds), n_trees=3)
+    options = {"categorical": [2], "n_trees": 3, "max_depth": 4}  # labels are noise
+    training = train_steps(rows, labels, budget=Budget(seconds=seconds), **options)
     took = clock.time - began
     assert 0.25 * seconds < took <= 0.5 * seconds
     assert training.budget.spent.seconds == pytest.approx(took, abs=0.01)
@@ -127,7 +128,7 @@ def test_time_for_all_rows_means_the_forest_without_a_limit(criterion):
     y = [row[0] + (row[2] == "b") for row in rows]
     if criterion != "mse":
         y = [v > 0.8 for v in y]
-    options = {"categorical": [2], "n_trees": 3, "criterion": criterion}
+    options = {"categorical": [2], "n_trees": 3, "criterion": criterion, "max_depth": 6}
     free = train(rows, y, **options)
     assert train(rows, y, budget=Budget(seconds=3600), **options).to_json() == free.to_json()
 
@@ -149,7 +150,7 @@ def test_a_weight_of_a_class_that_was_not_read_is_left_out(clock):
     budget = Budget(seconds=0.5)
     training = train_steps(rows, labels, categorical=[2], budget=budget, class_weight=weights)
     assert training.data.n < 1000
-    forest = RandomForestClassifier(3, budget=budget, class_weight=weights)
+    forest = RandomForestClassifier(3, budget=budget, class_weight=weights, max_depth=4)
     forest.fit([row[:2] for row in rows], labels)
     assert set(forest.classes_) >= {"often", "seldom"}
 

@@ -29,15 +29,12 @@ def _made(kind: str) -> str:
     X[rng.random(X.shape) < 0.05] = np.nan if kind == "missing" else 7
     level = np.nan_to_num(X[:, 0]) + rng.normal(0, 30, 700)
     options: dict[str, Any] = {"n_trees": 300 if kind == "many" else 14}
-    if kind == "flat":
-        options["max_depth"] = 1
+    options["max_depth"] = {"flat": 1, "many": 3}.get(kind, 6)
     y: Any = (level**3 if kind == "steep" else level).tolist()
     if kind == "classes":
         y = np.array(["low", "mid", "high"])[np.digitize(level, [60, 140])].tolist()
     else:
         options["criterion"] = "mse"
-    if kind == "many":
-        options["max_depth"] = 3
     return calibrate(train(X[:400], y[:400], **options), X[400:], y[400:]).to_json()
 
 

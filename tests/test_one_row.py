@@ -1,6 +1,7 @@
 """One row through an estimator goes a short way: the same answers, and the same errors."""
 
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ X = RNG.normal(0, 3, (200, 4))
 LABELS = np.array(["dry", "moist", "wet"])[np.digitize(X[:, 0], [-1, 1])]
 
 
+@cache
 def fitted(name: Any = None) -> list[Any]:
     return [
         RandomForestClassifier(9, random_state=0, engine=name).fit(X, LABELS),

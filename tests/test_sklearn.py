@@ -38,12 +38,10 @@ def test_no_worse_than_scikit_learn(load, seeds, kind, figure):
     ours = []
     for seed in range(seeds):
         X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=seed)
-        forest = train(
-            X_train.tolist(), y_train.tolist(), kind=kind, n_trees=30, seed=seed, **options
-        )
+        forest = train(X_train, y_train, kind=kind, n_trees=30, seed=seed, **options)
         peer = PEERS[kind, regression](30, random_state=seed).fit(X_train, y_train)
         scores = []
-        for found in (np.array(forest.predict(X_test.tolist())), peer.predict(X_test)):
+        for found in (np.array(forest.predict(X_test)), peer.predict(X_test)):
             scores.append(
                 -np.mean((found - y_test) ** 2) if regression else np.mean(found == y_test)
             )
