@@ -118,6 +118,30 @@ static void best_threshold(ef_tree *tree, ef_contender *c, const int64_t *total,
     }
 }
 
+/* ef_best_arm for squared errors of numbers without missing values, by running sums. */
+static void best_cut(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n, int64_t least)
+{
+    const int64_t *cells = (const int64_t *)tree->cells + c->h;
+    int64_t left[2] = {0, 0};
+    c->found = 0;
+    for (int t = 1; t < c->bins; t++) {
+        cells += tree->width;
+        if (!cells[0])
+            continue;
+        left[0] += cells[0];
+        left[1] += cells[1];
+        if (left[0] < least || n - left[0] < least)
+            continue;
+        ef_real score = ef_mse_score(left, total, left[0], n - left[0]);
+        if (!c->found || score > c->score) {
+            c->found = 1;
+            c->score = score;
+            c->bin = (uint8_t)t;
+            c->missing_left = 0;
+        }
+    }
+}
+
 void ef_best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n, int64_t least)
 {
     const ef_task *task = tree->task;
@@ -126,6 +150,10 @@ void ef_best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n
     ef_arms_begin(tree, &a, c, left, with, missing);
     if (EF_IS_GINI(task) && !c->equal && !a.some_missing) {
         best_threshold(tree, c, total, n, least);
+        return;
+    }
+    if (EF_IS_MSE(task) && !c->equal && !a.some_missing) {
+        best_cut(tree, c, total, n, least);
         return;
     }
     c->found = 0;

@@ -47,11 +47,8 @@ ef_real ef_score(ef_tree *tree, const int64_t *left, const int64_t *total, int64
                 int64_t n_right)
 {
     const ef_task *task = tree->task;
-    if (EF_IS_MSE(task)) {
-        ef_real d = ((ef_real)left[1] * (ef_real)total[0] - (ef_real)total[1] * (ef_real)n_left) /
-                   (ef_real)total[0];
-        return d * d / ((ef_real)n_left * (ef_real)n_right);
-    }
+    if (EF_IS_MSE(task))
+        return ef_mse_score(left, total, n_left, n_right);
     if (EF_IS_GINI(task)) {
         int64_t a = 0, b = 0;
         for (int32_t k = 0; k < tree->width; k++) {

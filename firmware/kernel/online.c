@@ -148,6 +148,13 @@ static void vote(const ef_grove *g, ef_sapling *tree, int leaf, uint32_t label, 
         vote_in(ef_votes_at(g, tree, k, leaf), g->plan.width, g->fades[k] * UNIT, label, times);
 }
 
+/* n / d, without the division: `per` is 1 / d. */
+static inline uint32_t divided(uint32_t n, uint32_t d, double per)
+{
+    uint32_t q = (uint32_t)(int64_t)((double)n * per);
+    return q + (n - q * d >= d); /* rounded, it may be one too small where d divides n */
+}
+
 /* Add the votes of a leaf to `out`, if given; returns how wrong they are about this label. */
 static inline uint32_t ask(const ef_grove *g, const ef_sapling *tree, int memory, int leaf,
                            uint32_t label, uint32_t *out)
@@ -174,10 +181,11 @@ static inline uint32_t ask(const ef_grove *g, const ef_sapling *tree, int memory
             out[best] += g->plan.scale;
         } else {
             uint32_t upto = 0, before = 0;
+            double per = 1.0 / (2.0 * total);
             for (int32_t k = 0; k < width; k++) /* shares that add up */
                 if (votes[k]) {
                     upto += votes[k];
-                    uint32_t now = (2 * upto * g->plan.scale + total) / (2 * total);
+                    uint32_t now = divided(2 * upto * g->plan.scale + total, 2 * total, per);
                     out[k] += now - before;
                     before = now;
                 }

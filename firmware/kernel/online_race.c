@@ -6,6 +6,7 @@
 #include "online.h"
 
 #define LOOK 64 /* rows that show whether a feature varies */
+#define BATCH 16 /* features that are counted together */
 
 /* A slot for the race of a leaf; NONE if every race that was tried matters more. */
 static int slot_for(ef_grove *g, const ef_sapling *tree, int node)
@@ -27,23 +28,64 @@ static int slot_for(ef_grove *g, const ef_sapling *tree, int node)
     return NONE;
 }
 
+/* Which of a leaf's rows the bounds of bins are taken from: the same for all features. */
+typedef struct {
+    int look, take;
+    uint32_t part;        /* rows of which one becomes a bound */
+    uint16_t looked[LOOK]; /* places of the rows that show whether a feature varies */
+    uint16_t starts[255];  /* of the parts, in `places` */
+} ef_choice;
+
+static void choose_rows(const ef_grove *g, int n, ef_choice *rows)
+{
+    int take = g->plan.n_bins - 1 < n / 2 ? g->plan.n_bins - 1 : n / 2;
+    rows->take = take < 1 ? 1 : take;
+    rows->part = (uint32_t)(n / rows->take);
+    rows->look = n < LOOK ? n : LOOK;
+    for (int k = 0; k < rows->look; k++)
+        rows->looked[k] = g->places[k * n / rows->look];
+    for (int k = 0; k < rows->take; k++)
+        rows->starts[k] = (uint16_t)(k * n / rows->take);
+}
+
+/* Draw bounds below `high` from the leaf's rows, in order; returns how many. */
+static int draw_cuts(ef_grove *g, const ef_choice *rows, const float *values, float high, float *cuts)
+{
+    uint32_t drawn[255];
+    size_t m = (size_t)g->plan.m;
+    int found = 0;
+    ef_rng_fill(&g->rng, drawn, (size_t)rows->take, rows->part);
+    for (int k = 0; k < rows->take; k++) {
+        float x = values[g->places[rows->starts[k] + drawn[k]] * m];
+        if (!(x < high))
+            continue;
+        int j = found;
+        while (j > 0 && cuts[j - 1] > x)
+            j--;
+        if (j > 0 && cuts[j - 1] == x)
+            continue;
+        for (int i = found++; i > j; i--)
+            cuts[i] = cuts[i - 1];
+        cuts[j] = x;
+    }
+    return found;
+}
+
 /* Find the upper bounds of a feature's bins; returns the number of bins, 0 if it does not vary. */
-static int cuts_of(ef_grove *g, int n, unsigned f, float *cuts)
+static int cuts_of(ef_grove *g, const ef_choice *rows, unsigned f, float *cuts)
 {
     const ef_plan *p = &g->plan;
-    const uint16_t *places = g->places;
     const float *values = g->values + f;
     size_t m = (size_t)p->m;
-    int look = n < LOOK ? n : LOOK, missing = 0;
+    int missing = 0;
     float low = EF_HUGE, high = -EF_HUGE;
-    for (int k = 0; k < look; k++) {
-        float x = values[places[k * n / look] * m];
-        if (x != x)
-            missing++;
+    for (int k = 0; k < rows->look; k++) {
+        float x = values[rows->looked[k] * m];
+        missing += x != x;
         low = x < low ? x : low;
         high = x > high ? x : high;
     }
-    if (!(low < high) && !(0 < missing && missing < look))
+    if (!(low < high) && !(0 < missing && missing < rows->look))
         return 0;
     if (g->kinds[f])
         return g->kinds[f];
@@ -53,23 +95,7 @@ static int cuts_of(ef_grove *g, int n, unsigned f, float *cuts)
         float x = (float)((double)low + ((double)high - (double)low) * unit);
         cuts[found++] = x < high ? x : low;
     } else if (low < high) {
-        int take = p->n_bins - 1 < n / 2 ? p->n_bins - 1 : n / 2;
-        if (take < 1)
-            take = 1;
-        for (int k = 0; k < take; k++) {
-            int at = k * n / take + (int)ef_rng_below(&g->rng, (uint32_t)(n / take));
-            float x = values[places[at] * m];
-            if (!(x < high))
-                continue;
-            int j = found;
-            while (j > 0 && cuts[j - 1] > x)
-                j--;
-            if (j > 0 && cuts[j - 1] == x)
-                continue;
-            memmove(cuts + j + 1, cuts + j, (size_t)(found - j) * sizeof *cuts);
-            cuts[j] = x;
-            found++;
-        }
+        found = draw_cuts(g, rows, values, high, cuts);
         if (!found)
             cuts[found++] = low;
     }
@@ -78,36 +104,50 @@ static int cuts_of(ef_grove *g, int n, unsigned f, float *cuts)
     return found + 1;
 }
 
+/* The bin of a number: one more than the bounds below it. */
+static inline unsigned bin_of(const float *cuts, size_t padded, float x)
+{
+    int b = 1;
+    for (size_t k = 0; k < padded; k++) /* no branch */
+        b += cuts[k] < x;
+    return (unsigned)b;
+}
+
 void ef_live_insert(ef_grove *g, int slot, unsigned place, uint32_t times)
 {
     const ef_plan *p = &g->plan;
     ef_live *race = g->slots + slot;
-    size_t first = (size_t)slot * (size_t)p->max_features, padded = ef_padded_cuts(p);
-    size_t width = ef_cells_of(p), stride = (size_t)p->stride;
+    size_t padded = ef_padded_cuts(p), width = ef_cells_of(p), bytes = ef_cell_bytes(p);
+    size_t stride = (size_t)p->stride * width, at[BATCH];
     uint32_t label = g->labels[place];
     const float *row = g->values + (size_t)place * (size_t)p->m;
-    for (int32_t i = 0; i < race->n; i++) {
-        size_t c = first + (size_t)i;
-        float x = row[g->raced[c]];
-        unsigned b = 0, bins = g->bins[c];
-        if (g->kinds[g->raced[c]]) {
-            b = x >= 1.0f && x <= (float)bins ? (unsigned)x : 0; /* NaN is neither */
-        } else if (x == x) {
-            const float *cuts = g->cuts + c * padded;
-            b = 1;
-            for (size_t k = 0; k < padded; k += 8) /* no branch */
-                for (int j = 0; j < 8; j++)
-                    b += cuts[k + (size_t)j] < x;
-            b = b < bins ? b : bins; /* an infinite number is above the padding, too */
+    size_t c = (size_t)slot * (size_t)p->max_features, end = c + (size_t)race->n;
+    while (c < end) { /* first where to count some features, then the counts: memory is slow */
+        int n = 0;
+        for (; n < BATCH && c < end; c++) {
+            unsigned f = g->raced[c], b = 0, bins = g->bins[c];
+            float x = row[f];
+            if (g->kinds[f]) {
+                b = x >= 1.0f && x <= (float)bins ? (unsigned)x : 0; /* NaN is neither */
+            } else if (x == x) {
+                b = bin_of(g->cuts + c * padded, padded, x);
+                b = b < bins ? b : bins; /* an infinite number is above the padding, too */
+            }
+            at[n] = c * stride + b * width;
+            EF_PREFETCH((unsigned char *)g->cells + at[n++] * bytes);
         }
-        size_t at = (c * stride + b) * width;
         if (p->width) {
-            ((int32_t *)g->cells)[at + label] += (int32_t)times;
+            int32_t *cells = (int32_t *)g->cells + label;
+            for (int i = 0; i < n; i++)
+                cells[at[i]] += (int32_t)times;
         } else {
-            int64_t *cells = (int64_t *)g->cells + at;
-            cells[0] += times;
-            cells[1] += (int64_t)times * label;
-            cells[2] += (int64_t)times * label * label;
+            int64_t one = times, sum = one * label, square = sum * label;
+            for (int i = 0; i < n; i++) {
+                int64_t *cells = (int64_t *)g->cells + at[i];
+                cells[0] += one;
+                cells[1] += sum;
+                cells[2] += square;
+            }
         }
     }
     race->squares += times * times;
@@ -124,12 +164,14 @@ static int32_t draw_features(ef_grove *g, uint16_t *features, int n)
 {
     const ef_plan *p = &g->plan;
     int32_t racing = 0;
+    ef_choice rows;
+    choose_rows(g, n, &rows);
     for (int32_t i = 0; racing < p->max_features && i < p->patch; i++) {
         int32_t j = i + (int32_t)ef_rng_below(&g->rng, (uint32_t)(p->patch - i));
         uint16_t f = features[j];
         features[j] = features[i];
         features[i] = f;
-        int bins = cuts_of(g, n, f, g->new_cuts + (size_t)racing * ef_padded_cuts(p));
+        int bins = cuts_of(g, &rows, f, g->new_cuts + (size_t)racing * ef_padded_cuts(p));
         if (bins) {
             g->new_raced[racing] = f;
             g->new_bins[racing++] = (uint8_t)bins;
@@ -167,14 +209,15 @@ static void count_kept(ef_grove *g, const ef_sapling *tree, int slot, int n)
     uint32_t before = zero ? (uint32_t)((zero - g->plan.window) % LONG) : 0;
     int spares = g->spares, in_window = n - spares, taken = 0;
     int count = in_window < FIRST ? in_window : FIRST; /* evenly from all of them, oldest first */
+    int next = 0;                                      /* the next of these */
     for (int i = 0; i < n; i++) {
         unsigned place = g->places[i];
         uint32_t number;
         if (i < spares) {
             number = g->numbers[place - (unsigned)g->plan.window];
         } else {
-            if (taken < count && i - spares == taken * in_window / count)
-                taken++;
+            if (i - spares == next)
+                next = ++taken < count ? taken * in_window / count : n;
             else if (!ef_is_rare(g, g->labels[place]))
                 continue;
             number = ((place <= last ? now : before) + place) % LONG;

@@ -88,6 +88,13 @@ ef_real ef_impurity(const ef_tree *tree, const int64_t *total);
 /* A number that is larger the more a split gains, and its unit: gain = unit x score + constant. */
 ef_real ef_score(ef_tree *tree, const int64_t *left, const int64_t *total, int64_t n_left,
                 int64_t n_right);
+static inline ef_real ef_mse_score(const int64_t *left, const int64_t *total, int64_t n_left,
+                                   int64_t n_right)
+{
+    ef_real d = ((ef_real)left[1] * (ef_real)total[0] - (ef_real)total[1] * (ef_real)n_left) /
+                (ef_real)total[0];
+    return d * d / ((ef_real)n_left * (ef_real)n_right);
+}
 ef_real ef_per_score(const ef_task *task, int64_t n);
 
 /* Returns the gain of a split. Sets bias x rows, and how much a row influences the gain if it is on
