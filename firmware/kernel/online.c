@@ -181,7 +181,7 @@ static inline uint32_t ask(const ef_grove *g, const ef_sapling *tree, int memory
             out[best] += g->plan.scale;
         } else {
             uint32_t upto = 0, before = 0;
-            double per = 1.0 / (2.0 * total);
+            double per = 1 / (2 * (double)total);
             for (int32_t k = 0; k < width; k++) /* shares that add up */
                 if (votes[k]) {
                     upto += votes[k];
