@@ -84,22 +84,24 @@ def test_never_one_insertion_over_and_the_count_is_true(
             assert sum(shares) == pytest.approx(1.0, abs=1e-12)
 
 
+@cache
+def trained_without_a_limit(**options):
+    """A forest of three trees: the same from every engine, so that the first one asked will do."""
+    y = VALUES if options["criterion"] == "mse" else [int(v > 1) for v in VALUES]
+    return y, train(ROWS, y, **THREE_TREES, **options)
+
+
+THREE_TREES = {"n_trees": 3, "max_depth": 5, "categorical": [4]}
+
+
 @on_every_engine
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("splitter", SPLITTERS)
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_a_budget_that_is_not_reached_changes_nothing(kind, splitter, criterion):
-    y = VALUES if criterion == "mse" else [int(v > 1) for v in VALUES]
-    options = {
-        "kind": kind,
-        "splitter": splitter,
-        "criterion": criterion,
-        "n_trees": 3,
-        "max_depth": 5,
-        "categorical": [4],
-    }
-    free = train(ROWS, y, **options)
-    rich = train(ROWS, y, budget=100 * free.spent.insertions, **options)
+    options = {"kind": kind, "splitter": splitter, "criterion": criterion}
+    y, free = trained_without_a_limit(**options)
+    rich = train(ROWS, y, budget=100 * free.spent.insertions, **THREE_TREES, **options)
     assert rich.spent.insertions == free.spent.insertions
     assert rich.feature.tolist() == free.feature.tolist()
     assert rich.threshold.tolist() == free.threshold.tolist()

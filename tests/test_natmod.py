@@ -79,11 +79,31 @@ needs_natmod = needs(
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """What one command builds for 32-bit x86, and what it says."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, str(FIRMWARE / "build.py"), "--out", str(folder), "--strict"]
+    done = subprocess.run(
+        [*command, "--arch", "x86", "--arch", "bytecode"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder, done.stdout
+
+
+@pytest.fixture(scope="module")
+def kernels(
+    tmp_path_factory: pytest.TempPathFactory, site: tuple[Path, str]
+) -> Callable[..., Path]:
     """The native module for an architecture with these parts, built once."""
     folder = tmp_path_factory.mktemp("kernels")
 
     def get(arch: str, parts: str = "all") -> Path:
+        if arch == "x86":
+            place = site[0] / build.mpy_version() / arch
+            return place / build.KERNEL if parts == "all" else place / parts / build.KERNEL
         path = folder / arch / parts / build.KERNEL
         if not path.exists():
             build.build_kernel(arch, path, parts=parts)
@@ -500,19 +520,12 @@ print(folder(), t.engine.name, t.forest().predict([70]))
 
 @needs_natmod
 @needs_board_heap
-def test_one_command_makes_the_folder_that_a_board_installs(tmp_path: Path) -> None:
-    board, tmp_path = tmp_path / "board", tmp_path / "site"
-    board.mkdir()
-    command = [sys.executable, str(FIRMWARE / "build.py"), "--out", str(tmp_path), "--strict"]
-    done = subprocess.run(
-        [*command, "--arch", "x86", "--arch", "bytecode"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^x86: [\d,]+ bytes of files; kernel [\d,]+, to predict", done.stdout, re.M)
-    folder = tmp_path / build.mpy_version()
+def test_one_command_makes_the_folder_that_a_board_installs(
+    tmp_path: Path, site: tuple[Path, str]
+) -> None:
+    out, said = site
+    assert re.search(r"^x86: [\d,]+ bytes of files; kernel [\d,]+, to predict", said, re.M)
+    folder = out / build.mpy_version()
     names = {f"edgeforest/{path.stem}.mpy" for path in board_files()}
     for arch, extra in (("bytecode", set()), ("x86", {build.KERNEL, "edgeforest_viper.mpy"})):
         package = json.loads((folder / arch / "package.json").read_text(encoding="utf-8"))
@@ -521,12 +534,12 @@ def test_one_command_makes_the_folder_that_a_board_installs(tmp_path: Path) -> N
     small = json.loads((folder / "x86" / "predict" / "package.json").read_text(encoding="utf-8"))
     assert len(small["urls"]) == 3
     assert not list(ROOT.glob("firmware/natmod/build"))
-    handler = functools.partial(QuietHandler, directory=str(tmp_path))
+    handler = functools.partial(QuietHandler, directory=str(out))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         address = f"http://127.0.0.1:{server.server_address[1]}"
-        done = run_micropython(INSTALL.replace("ADDRESS", address), board, "1m")
+        done = run_micropython(INSTALL.replace("ADDRESS", address), tmp_path, "1m")
         server.shutdown()
         thread.join()
     last = output(done).splitlines()[-1]

@@ -170,7 +170,7 @@ WAYS = {
 @on_every_engine
 @pytest.mark.parametrize("way", WAYS)
 def test_resuming_from_any_tree_gives_the_same_forest(way, tmp_path, monkeypatch):
-    X, classes, values = made(6000)
+    X, classes, values = made(3000)
     source = table(X, values if way == "regression" else classes)
     path = tmp_path / "model.json"
     if way != "whole":

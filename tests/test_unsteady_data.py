@@ -275,16 +275,18 @@ def test_a_table_in_one_memoryview_is_a_table(code, name):
     rows = [[int(4 * v) for v in row] for row in VALUES]
     flat = array(code, [v for row in rows for v in row])
     table = memoryview(flat).cast("B").cast(code, (ROWS, 3))
-    forest = train(table, memoryview(array("b", LABELS)), engine=name, n_trees=3)
-    assert forest.to_json() == train(rows, LABELS, engine=name, n_trees=3).to_json()
+    options = {"engine": name, "n_trees": 3, "max_depth": 4}
+    forest = train(table, memoryview(array("b", LABELS)), **options)
+    assert forest.to_json() == train(rows, LABELS, **options).to_json()
     assert forest.predict(table) == forest.predict(rows)
     assert forest.predict_proba(table) == forest.predict_proba(rows)
     columns = memoryview(array(code, [v for c in zip(*rows, strict=True) for v in c]))
     columns = columns.cast("B").cast(code, (3, ROWS))
-    again = train(columns, LABELS, engine=name, n_trees=3, by_column=True)
+    again = train(columns, LABELS, by_column=True, **options)
     assert again.to_json() == forest.to_json()
     one, two = OnlineForest(3, engine=name), OnlineForest(3, engine=name)
-    assert one.update_batch(table, LABELS) == two.update_batch(rows, LABELS)
+    some = memoryview(flat[:300]).cast("B").cast(code, (100, 3))
+    assert one.update_batch(some, LABELS[:100]) == two.update_batch(rows[:100], LABELS[:100])
 
 
 @pytest.mark.parametrize("name", ENGINES)
