@@ -117,6 +117,11 @@ class Data:
 
             mark_categorical(self, categorical)
 
+    @property
+    def of_bytes(self) -> "bool":
+        """Whether all features are bytes: a code is its own threshold."""
+        return self.raw and self.categories == [None] * self.m
+
     def drawable(self) -> "int":
         """How many rows trees may draw from."""
         return len(self.patch) if self.patch else self.n

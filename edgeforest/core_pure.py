@@ -24,6 +24,7 @@ MicroPython. What is rarely asked for is in files that are loaded then: `race_pa
 to the letter), `entropy`, `weights`.
 """
 
+import gc
 import math
 from array import array
 
@@ -56,7 +57,7 @@ TOLERANCE_IMPURITY = 0.001  # ... or by this share of the node's impurity
 BATCH = 256  # rows of the first round; each later round brings half as many again as were seen
 EXACT_BELOW = 1000  # smaller nodes are counted whole: the bandit cannot win there
 RACE_ROWS = 512  # rows that a race is expected to need, for sharing out a short budget
-SMALL_FOREST = 1024  # nodes of a forest whose memory a board reserves before it begins
+ROOM = 0.65  # of the memory that is free: what a board reserves for a forest, at most
 LEAST_ROWS = 64  # fewer rows than this do not make a race worth running
 
 
@@ -155,32 +156,33 @@ def race(
 
 
 class GrowingTree:
-    """One tree while it grows: nodes in the order they were made."""
+    """One tree while it grows: nodes in the order they were made.
 
-    def __init__(self, n: "int" = MASK) -> "None":
+    Of n rows, with room for some nodes; if all features are bytes, codes are thresholds too.
+    """
+
+    def __init__(self, n: "int" = MASK, of_bytes: "bool" = False, nodes: "int" = 0) -> "None":
         code = "H" if n < 32768 else "I"  # for the numbers of n rows, and of the nodes they make
-        self.start = array(code)  # its rows: from here ...
-        self.end = array(code)  # ... to here
-        self.depth = array("H")
-        self.feature = array("H")  # of a split, with its flags: see `node_word`
-        self.code = array("B")
-        self.threshold = array("f")
-        self.gain = array("f")
-        self.left = array(code)  # 0: not split
-        self.right = array(code)  # of a leaf: one more than the place of its votes
-        self.votes = array("H")
+        self.feature = room("H", nodes)  # of a split, with its flags: see `node_word`
+        self.votes = room("H", nodes)
+        codes = code + code + "H" + code + code + ("fB" if of_bytes else "fBf")
+        self.parts: "list[Any]" = [room(c, nodes) for c in codes]
+        (
+            self.start,  # its rows: from here ...
+            self.end,  # ... to here
+            self.depth,
+            self.left,  # 0: not split
+            self.right,  # of a leaf: one more than the place of its votes
+            self.gain,
+            self.code,
+        ) = self.parts[:7]
+        self.threshold = self.parts[-1]
 
     def add(self, start: "int", end: "int", depth: "int") -> "int":
         """A new node, undecided; returns its place."""
-        self.start.append(start)
-        self.end.append(end)
-        self.depth.append(depth)
-        self.feature.append(LEAF)
-        self.code.append(0)
-        self.threshold.append(0.0)
-        self.gain.append(0.0)
-        self.left.append(0)
-        self.right.append(0)
+        for values, value in zip(self.parts, (start, end, depth, 0, 0, 0, 0, 0)):
+            values.append(value)
+        self.feature.append(LEAF)  # the last: Ctrl-C may come in between
         return len(self.feature) - 1
 
     def waits(self, node: "int") -> "bool":
@@ -189,7 +191,6 @@ class GrowingTree:
 
     def move_to(self, forest: "Forest") -> "None":
         """Append the nodes to a forest in preorder: a left child is the node after its parent."""
-        self.start = self.end = self.depth = self.code = self.gain = None  # type: ignore[assignment]
         n = len(self.feature)
         before = len(forest.votes) // len(forest.classes or (0,))
         here = len(forest.feature)
@@ -198,8 +199,7 @@ class GrowingTree:
             right = array("I", right)
             forest.right = array("I", forest.right)
         collect()
-        # All at once, the largest first: a small heap has few large gaps.
-        forest.threshold.extend(self.threshold)
+        # The largest first: a small heap has few large gaps.
         forest.votes.extend(self.votes)
         forest.feature.extend(self.feature)
         forest.right.extend(right)
@@ -211,7 +211,7 @@ class GrowingTree:
             if parent >= 0:
                 forest.right[parent] = here
             forest.feature[here] = self.feature[node]
-            forest.threshold[here] = self.threshold[node]
+            forest.threshold.append(self.threshold[node])
             if self.feature[node] == LEAF:
                 forest.right[here] = before + self.right[node] - 1
             else:
@@ -220,8 +220,21 @@ class GrowingTree:
             here += 1
         while here < last:  # children that Ctrl-C left without a parent
             forest.feature[here] = LEAF
+            forest.threshold.append(0)
             forest.right[here] = 0
             here += 1
+
+    def clear(self) -> "None":
+        """Forget all nodes; MicroPython keeps their memory, for the next tree."""
+        for values in self.parts + [self.feature, self.votes]:
+            values[:] = values[:0]
+
+
+def room(code: "str", n: "int") -> "Any":
+    """An empty array; on a board, with memory for n items, since what grows is scattered."""
+    values: "Any" = array(code, range(n if BOARD else 0))
+    values[:] = values[:0]  # MicroPython keeps the memory
+    return values
 
 
 def sizes(forest: "Forest") -> "tuple[int, int, int]":
@@ -238,6 +251,7 @@ class Grower:
 
     nodes: "NodeOperations" = None  # type: ignore[assignment]  # once all rows are read
     tree: "GrowingTree | None" = None  # the one that grows
+    spare: "GrowingTree | None" = None  # the memory of the one before it
     wanted: "int" = 0  # rows that the races of this tree still want
     whole: "tuple[int, int, int] | None" = None  # `sizes` of the forest's complete trees
 
@@ -258,15 +272,14 @@ class Grower:
     def draw(self, rng: "Rng") -> "int":
         """Draw the rows of a tree; returns how many."""
         if self.nodes is None:
-            self.nodes = self.make_nodes(self.task)
+            self._begin()
         return self.nodes.draw(rng)
 
     def grow(self, place: "int") -> "Generator[Training, None, None]":
         """Grow the tree of that place, level by level, or best gain first with max_leaf_nodes."""
         task = self.task
-        tree = self.tree = GrowingTree(task.data.n)
-        if not task.grown.roots:
-            self._reserve()
+        tree = self.tree = self.spare or self._tree()
+        self.spare = None
         self.whole = sizes(task.grown)
         rng = task.stream(place)
         size = self.draw(rng)
@@ -302,15 +315,28 @@ class Grower:
                 return
             leaves += self._part(tree, node)
 
-    def _reserve(self) -> "None":
-        """On a board: make room for a small forest at once, since what grows is scattered."""
-        forest, most = self.task.grown, (2 << min(self.task.max_depth, 10)) * self.task.planned
-        if BOARD and most <= SMALL_FOREST and self.task.budget.bytes is None:
-            values: "Any"
-            for values in (forest.threshold, forest.feature, forest.right, forest.votes):
-                for _ in range(most):
-                    values.append(0)
-                values[:] = values[:0]  # MicroPython keeps the memory
+    def _tree(self) -> "GrowingTree":
+        """A tree to begin with."""
+        task = self.task
+        nodes = min(2 << min(task.max_depth, 10), task.data.n >> 4)
+        return GrowingTree(task.data.n, task.data.of_bytes, nodes)
+
+    def _begin(self) -> "None":
+        """Make the operations on nodes, and on a board room for the whole forest."""
+        task, forest = self.task, self.task.grown
+        if BOARD and task.sample_size > EXACT_BELOW:
+            import edgeforest.intervals  # noqa: F401  before what comes and goes
+        collect()
+        self.nodes = self.make_nodes(task)
+        if BOARD and task.budget.bytes is None and not forest.roots:
+            width = len(forest.classes or (0,))
+            code, size = ("B", 1) if task.data.of_bytes and not kernel else ("f", 4)
+            most = min(2 << min(task.max_depth, 10), task.data.n >> 3) * task.planned
+            most = min(most, int(ROOM * gc.mem_free()) // (4 + size + width))  # type: ignore
+            forest.votes = room("H", most * width // 2)
+            forest.feature = room("H", most)
+            forest.right = room("H", most)
+            forest.threshold = room(code, most)
 
     def _may_split(self, start: "int", end: "int", depth: "int") -> "bool":
         """Whether a node is worth a race, and there is budget for one."""
@@ -330,9 +356,10 @@ class Grower:
         tree.feature[node] = node_word(split.feature, split.equal, split.missing_left)
         tree.code[node] = split.code
         tree.gain[node] = split.gain
-        bounds = self.task.data.bounds[split.feature]
-        inside = split.code < len(bounds) - 1 or split.equal
-        tree.threshold[node] = bounds[split.code] if inside else HUGE
+        if tree.threshold is not tree.code:
+            bounds = self.task.data.bounds[split.feature]
+            inside = split.code < len(bounds) - 1 or split.equal
+            tree.threshold[node] = bounds[split.code] if inside else HUGE
 
     def _part(self, tree: "GrowingTree", node: "int") -> "int":
         """Split a node that waits for it; returns how many leaves there are more: 1 or none."""
@@ -375,7 +402,7 @@ class Grower:
                 cut_back(task.grown, self.whole)
             if task.grown.roots:
                 return
-            tree = GrowingTree(task.data.n)
+            tree = self._tree()
         if not tree.feature:  # stopped before it began
             tree.add(0, self.draw(task.stream(len(task.grown))), 0)
         size = tree.end[0]
@@ -391,9 +418,10 @@ class Grower:
             else:
                 self._make_leaf(tree, node)
         self.tree = None
-        self.nodes.rest()
         tree.move_to(task.grown)
         self.whole = sizes(task.grown)
+        tree.clear()
+        self.spare = tree
 
     def _make_leaf(self, tree: "GrowingTree", node: "int") -> "None":
         """Turn the rows of a node into votes."""
@@ -410,7 +438,15 @@ class Grower:
 
     def free(self) -> "None":
         """Let go of what is needed to grow, the tree in hand included."""
-        self.nodes = self.tree = None  # type: ignore[assignment]
+        self.nodes = self.tree = self.spare = None  # type: ignore[assignment]
+        if BOARD:
+            collect()
+            forest = self.task.grown
+            try:
+                for name in ("votes", "feature", "right", "threshold"):
+                    setattr(forest, name, getattr(forest, name)[:])  # without room for more
+            except MemoryError:
+                pass
 
     def working_bytes(self, nodes: "int", growing: "int") -> "int":
         """The memory that training takes above the data: see `Training.working_bytes`."""
@@ -601,7 +637,7 @@ class Training:
         reader.columns(self, rng)
         self.following = 0  # which of the planned trees is next
         self.read: "float | None" = None  # seconds until all rows were read
-        self.importance = [0.0] * data.m
+        self.importance: "Any" = array("d", bytes(8 * data.m))
         self.grown = self._begin(criterion)
         self._steps: "Any" = self.trees.run()
 

@@ -50,7 +50,6 @@ class UlabNodes:
         self.better_threshold = nodes.better_threshold
         self.is_mixed = nodes.is_mixed
         self.draws = nodes.draws
-        self.rest = nodes.rest
 
     def count(
         self, racing: "list[Contender]", stride: "int", start: "int", end: "int"

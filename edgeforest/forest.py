@@ -156,6 +156,10 @@ class Forest:
 
     def round_down(self) -> "array[int]":
         """Thresholds rounded down: the same for a row of whole numbers, and no float to allocate."""
+        whole: "Any" = self.threshold
+        if whole and isinstance(whole[0], int):  # as a board keeps them that trained on bytes
+            self.cut = whole
+            return whole  # type: ignore[no-any-return]
         code, size = "h", 2
         for t in self.threshold:
             if not -32768 <= t < 32768:

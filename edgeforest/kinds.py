@@ -47,3 +47,18 @@ def most_promising(tree: "Any", first: "int") -> "int":
         if tree.waits(i) and worth > most:
             node, most = i, worth
     return node
+
+
+def draw_once(nodes: "Any", rng: "Rng") -> "int":
+    """Fill the front of a tree's `rows` without drawing any of them again; returns how many."""
+    task, rows, patch = nodes.task, nodes.rows, nodes.data.patch
+    size: "int" = task.sample_size
+    for i in range(nodes.data.n):
+        nodes.times[i] = 1
+    for i in range(nodes.data.drawable()):
+        rows[i] = i
+    rng.shuffle(rows, size)
+    if patch:
+        for i in range(size):
+            rows[i] = patch[rows[i]]
+    return size

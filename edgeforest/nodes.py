@@ -16,6 +16,7 @@ if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
 
 GROUP_ROWS = 64  # rows of a node that place its bins
+SOME_ROWS = 64  # rows that are drawn at once
 LOOK_ROWS = 256  # rows of a node in which a feature must vary to take part
 
 
@@ -36,44 +37,52 @@ class Nodes:
             if kinds is not None:
                 self.bins = max(self.bins, len(kinds))
         self.rows = rows
+        # What is used again and again is made at once, so that a small heap stays in one piece.
         self.times: "Any" = None  # how often the tree in hand drew each row
         self.tables: "list[bytearray]" = []  # from code to bin, for each feature of a race
         if rows is None:
-            self.rows = array("H" if n < 65536 else "I", range(task.row_places))
-            self.times = bytearray(b"\1" * n)
+            places = task.row_places
+            if task.bootstrap and not self.data.weights:  # 63 % of the rows are drawn, some again
+                places = min(places, self.data.drawable() * 2 // 3 + 32)
+            self.rows = array("H" if n < 65536 else "I", range(places))
+            self.times = array("H", range(n)) if self.data.weights else bytearray(n)
+            self.tables = [bytearray(256) for _ in range(task.max_features)]
 
     def draw(self, rng: "Rng") -> "int":
         """Fill the front of `rows` with a tree's rows, in random order; returns how many."""
-        task, rows, weights = self.task, self.rows, self.data.weights
-        size: "int" = task.sample_size
-        if weights is not None:
+        task, data, rows = self.task, self.data, self.rows
+        size, patch = task.sample_size, data.patch
+        task.budget.spent.rows_read += size
+        if data.weights is not None:
             from edgeforest.weights import draw
 
-            draw(weights, rng, rows, size, task.bootstrap)
-        elif task.bootstrap:
-            rng.fill(rows, self.data.drawable())
-        else:
-            for i in range(self.data.drawable()):
-                rows[i] = i
-            rng.shuffle(rows, size)
-        if self.data.patch:
-            for i in range(size):
-                rows[i] = self.data.patch[rows[i]]
-        task.budget.spent.rows_read += size
-        if weights is None and not task.bootstrap:
-            return size
-        # A row that was drawn more than once is stored once, with its count.
-        n = self.data.n
-        times = self.times = array("H", bytes(2 * n)) if weights else bytearray(n)
-        most = 65535 if weights else 255
+            draw(data.weights, rng, rows, size, task.bootstrap)
+        elif not task.bootstrap:
+            from edgeforest.kinds import draw_once
+
+            return draw_once(self, rng)
+        times = self.times
+        most = 65535
+        for i in range(data.n):
+            times[i] = 0
         front = 0
-        for i in range(size):
-            row = rows[i]
-            if not times[row]:
-                rows[front] = row
-                front += 1
-            if times[row] < most:
-                times[row] += 1
+        for at in range(0, size, SOME_ROWS):
+            some = rows[at : min(size, at + SOME_ROWS)]
+            if data.weights is None:
+                most = 255
+                some = array("I", range(min(size - at, SOME_ROWS)))
+                rng.fill(some, data.drawable())
+            for row in some:
+                if patch:
+                    row = patch[row]
+                # A row that was drawn more than once is stored once, with its count.
+                if not times[row]:
+                    if front == len(rows):
+                        rows.append(row)
+                    rows[front] = row
+                    front += 1
+                if times[row] < most:
+                    times[row] += 1
         return front
 
     def drawn(
@@ -173,7 +182,7 @@ class Nodes:
         """
         squares = 0
         budget, times = self.task.budget, self.times
-        some = max(32, min(1024, self.data.n >> 5))  # rows at once: lists are fast and large
+        some = max(32, min(1024, self.data.n >> 7))  # rows at once: lists are fast and large
         for at in range(start, end, some):
             if at > start and budget.late():
                 budget.give_back(end - at, len(racing))
@@ -315,11 +324,6 @@ class Nodes:
             row = rows[i]
             counts[y[row]] += times[row]
         return counts
-
-    def rest(self) -> "None":
-        """Make room while a tree is added to the forest: the next one draws its rows anew."""
-        if self.task.bootstrap or self.data.weights:
-            self.times = None
 
     def draws(self, start: "int", end: "int") -> "int":
         """How many draws rows start..end stand for, as far as `min_samples_leaf` has to know."""

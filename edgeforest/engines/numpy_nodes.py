@@ -194,9 +194,6 @@ class NumpyNodes:
         labels = self.labels.take(self.rows[start:end])
         return not (labels == labels[0]).all()
 
-    def rest(self) -> None:
-        """Nothing: there is room enough while a tree is added to the forest."""
-
     def draws(self, start: int, end: int) -> int:
         """How many draws rows start..end stand for, as far as `min_samples_leaf` has to know."""
         if end - start >= self.task.min_samples_leaf:

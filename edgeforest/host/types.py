@@ -148,9 +148,6 @@ class NodeOperations(Protocol):
     def draws(self, start: int, end: int, /) -> int:
         """How many draws the rows stand for, as far as `min_samples_leaf` has to know."""
 
-    def rest(self) -> None:
-        """Make room while a tree is added to the forest: the next one draws its rows anew."""
-
 
 class TreeGrower(Protocol):
     """What a training asks of an engine: `core_pure.Grower`, made of races, or trees grown in C."""

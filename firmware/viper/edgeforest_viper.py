@@ -23,7 +23,7 @@ from edgeforest.nodes import Nodes, sides
 PIECE = 1024  # rows between two looks at the clock
 MOST = 30000  # rows drawn whose squares still add up in 32 bits
 OPERATIONS = (
-    "draw contenders race_small total rank measure better_threshold is_mixed draws rest cells count "
+    "draw contenders race_small total rank measure better_threshold is_mixed draws cells count "
     "partition"
 )
 
