@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -110,11 +111,10 @@ def fit(kind: Any, rows: Rows, y: Any, trees: int, seed: int, **options: Any) ->
     return kind(random_state=seed, **options).fit(rows, y)
 
 
-@on_every_engine
-def test_50_imported_forests_predict_as_scikit_learn_does(figure: Callable[[str], None]) -> None:
-    """Labels are equal unless two classes are within rounding; values are within resolution."""
-    rows_seen = ties = other = exact = 0
-    worst = 0.0
+@cache
+def fitted() -> list[tuple[Any, Rows]]:
+    """The models of all cases, each with rows of its kind that it has not seen."""
+    found = []
     for kind, trees, classes, depth, missing, seed in cases():
         rows = make_rows(300, seed, missing)
         y: Any = target(rows, seed)
@@ -127,9 +127,19 @@ def test_50_imported_forests_predict_as_scikit_learn_does(figure: Callable[[str]
             options["class_weight"] = "balanced" if seed % 7 == 3 else None
             options["criterion"] = ("gini", "entropy", "log_loss")[seed % 3]
         model = fit(kind, rows, y, trees, seed, **options)
+        found.append((model, make_rows(400, seed + 100, missing)))
+    return found
+
+
+@on_every_engine
+def test_50_imported_forests_predict_as_scikit_learn_does(figure: Callable[[str], None]) -> None:
+    """Labels are equal unless two classes are within rounding; values are within resolution."""
+    rows_seen = ties = other = exact = 0
+    worst = 0.0
+    for (model, fresh), (_, _, classes, _, missing, _) in zip(fitted(), cases(), strict=True):
         forest = from_sklearn(model)
         assert max(forest.votes) <= forest.scale <= SUM // len(forest)
-        tests = beside(make_rows(400, seed + 100, missing), forest, missing)
+        tests = beside(fresh, forest, missing)
         rows_seen += len(tests)
         if classes:
             shares = model.predict_proba(tests)
