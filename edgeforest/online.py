@@ -402,6 +402,8 @@ class OnlineForest:
         head = self.head
         if head.all_numbers:
             found = _flat(rows, head.n_features)
+            if found is None and hasattr(self._grove, "listed"):  # that engine is faster
+                found = self._grove.listed(rows, head.n_features)
             if found is None:
                 found = _listed(rows, head.n_features)
             if found is not None:

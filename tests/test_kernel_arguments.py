@@ -137,6 +137,7 @@ CALLS = {
     "plant": lambda e: e.sapling(),
     "renew": lambda e: [e.grove(), 0],
     "choice": lambda e: [e.grove()],
+    "listed": lambda e: [[[0.5, 7, -1.0], [1, 2, 3]], M],
     "latest": lambda e: [e.grove()],
     "constants": lambda e: [],
 }

@@ -1,6 +1,7 @@
 """A forest that learns row by row: engines agree, drift is followed, memory is bounded."""
 
 import json
+import math
 import os
 import pickle
 import subprocess
@@ -489,6 +490,35 @@ def test_numpy_rows_are_the_same_as_lists():
         learner.update_batch(np.array([[1, 2, 3], [1, 2, np.inf]]), [0, 1])
     with pytest.raises(ValueError, match="a row must have 3 values, got 2"):
         learner.update_batch(rows[:, :2], labels)
+
+
+def test_rows_of_any_kind_of_number_are_learned_alike():
+    """The native engine reads lists of plain numbers by itself; what else there is, Python reads."""
+    rng = Rng(8)
+    plain = [[rng.unit(), rng.below(9), -rng.unit()] for _ in range(300)]
+    labels = [row[0] > 0.4 for row in plain]
+    mixed = [[row[0], row[1] > 4, None if row[1] == 3 else row[2]] for row in plain]
+    exact = [[row[0], int(row[1] > 4), math.nan if row[1] == 3 else row[2]] for row in plain]
+    for same in ((plain, [tuple(row) for row in plain]), (mixed, exact)):
+        said = []
+        for engine in ENGINES:
+            for rows in same:
+                learner = OnlineForest(3, n_trees=3, engine=engine)
+                said.append((learner.update_batch(rows, labels), learner.forest().to_json()))
+        assert said == said[:1] * len(said)
+    for wrong in (
+        [[0.5, 1]],
+        [[0.5, 1, 10**400]],
+        [[0.5, 1, math.inf]],
+        [[0.5, 1, 1e39]],
+        [[1, 2, "3"]],
+    ):
+        for engine in ENGINES:
+            learner = OnlineForest(3, n_trees=3, engine=engine)
+            learner.update_batch(plain[:30], labels[:30])
+            with pytest.raises((ValueError, TypeError)):
+                learner.update_batch(wrong, [True])
+            assert learner.rows == 30
 
 
 def test_the_kernel_has_the_same_constants():

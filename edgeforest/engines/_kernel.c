@@ -59,6 +59,7 @@ static PyMethodDef methods[] = {
     {"apply", kernel_apply, METH_VARARGS, "The leaves that rows reach."},
     {"values", kernel_values, METH_VARARGS, "The predictions of a regression."},
     {"grove", kernel_grove, METH_VARARGS, "Trees that learn row by row."},
+    {"listed", kernel_listed, METH_VARARGS, "The numbers of rows in lists."},
     {"learn", kernel_learn, METH_VARARGS, "Predict and learn rows."},
     {"vote", kernel_vote, METH_VARARGS, "The summed votes for a row of trees that learn."},
     {"sapling", kernel_sapling, METH_VARARGS, "The nodes of a tree that learns."},

@@ -89,6 +89,7 @@ PyObject *kernel_apply(PyObject *self, PyObject *args);
 PyObject *kernel_values(PyObject *self, PyObject *args);
 
 PyObject *kernel_grove(PyObject *self, PyObject *args); /* _kernel_online.c */
+PyObject *kernel_listed(PyObject *self, PyObject *args);
 PyObject *kernel_learn(PyObject *self, PyObject *args);
 PyObject *kernel_vote(PyObject *self, PyObject *args);
 PyObject *kernel_sapling(PyObject *self, PyObject *args);

@@ -95,6 +95,9 @@ def values(sums: Buffer, step: float, low: float, out: Buffer, /) -> None:
 def grove(numbers: tuple[int, ...], rows: float, least: int, kinds: Buffer, /) -> Grove:
     """Trees that learn row by row, for a plan."""
 
+def listed(rows: Any, m: int, /) -> bytes | None:
+    """The float32 of rows that are lists of m plain, finite numbers; None of others."""
+
 def learn(
     grove: Grove, values: Buffer, labels: Buffer, first: int, n: int, guesses: Buffer | None, /
 ) -> None:

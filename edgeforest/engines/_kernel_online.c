@@ -78,6 +78,53 @@ done:
     return capsule;
 }
 
+/* One number of a row as a float; 0 if somebody else has to look at it. */
+static int plain_float(PyObject *item, float *to)
+{
+    double x;
+    if (Py_IS_TYPE(item, &PyFloat_Type)) {
+        x = PyFloat_AsDouble(item);
+    } else if (Py_IS_TYPE(item, &PyLong_Type)) {
+        x = PyLong_AsDouble(item);
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+            return 0;
+        }
+    } else {
+        return 0;
+    }
+    *to = (float)x;
+    return *to - *to == 0;
+}
+
+/* listed(rows, m): the float32 of rows that are lists of m plain, finite numbers; None of others. */
+PyObject *kernel_listed(PyObject *self, PyObject *args)
+{
+    PyObject *rows, *found;
+    Py_ssize_t m;
+    (void)self;
+    if (!py_parse(args, "On", &rows, &m))
+        return NULL;
+    Py_ssize_t n = PyList_Check(rows) ? PyList_Size(rows) : 0;
+    if (n < 1 || m < 1 || m > EF_FEATURE || n > EF_MASK / m)
+        return Py_NewRef(Py_None);
+    found = PyBytes_FromStringAndSize(NULL, n * m * 4);
+    if (!found)
+        return NULL;
+    float *to = (float *)(void *)PyBytes_AsString(found);
+    for (Py_ssize_t i = 0; i < n; i++) { /* nothing here runs Python code, so no list changes */
+        PyObject *row = PyList_GetItem(rows, i);
+        int good = PyList_Check(row) && PyList_Size(row) == m;
+        for (Py_ssize_t f = 0; good && f < m; f++)
+            good = plain_float(PyList_GetItem(row, f), to++);
+        if (!good) {
+            Py_DECREF(found);
+            return Py_NewRef(Py_None);
+        }
+    }
+    return found;
+}
+
 /* Whether rows first .. first + n are in these buffers; `guesses` may be NULL. */
 static int rows_fit(const ef_grove *grove, const Py_buffer *values, const Py_buffer *labels,
                     const Py_buffer *guesses, Py_ssize_t first, Py_ssize_t n)

@@ -29,6 +29,11 @@ class NativeGrove:
         _kernel.learn(self._grove, values, labels, 0, n, guesses)
         self.seen += n
 
+    def listed(self, rows: Any, m: int) -> array[float] | None:
+        """The numbers of rows in lists, all at once; None if each has to be looked at."""
+        found = _kernel.listed(rows, m)
+        return None if found is None else array("f", found)
+
     def recall(self, values: Any, labels: Any, n: int) -> None:
         _kernel.learn(self._grove, values, labels, 0, n, None)
         self.seen += min(n, self.plan.window)

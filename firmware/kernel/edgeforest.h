@@ -308,6 +308,12 @@ typedef struct {
 typedef struct ef_sapling ef_sapling;
 typedef struct ef_live ef_live;
 
+/* The smallest and largest number of each feature in a leaf, and how many are missing. */
+typedef struct {
+    float *low, *high;
+    int32_t *missing;
+} ef_span;
+
 /* Trees that learn. All fields belong to the kernel; do not move it in memory. */
 typedef struct {
     ef_plan plan;
@@ -322,6 +328,7 @@ typedef struct {
     uint16_t *numbers; /* of the rows of rare classes, modulo what their weights repeat after */
     uint32_t *misses, *out, *counts; /* counts: rows in the window, by class */
     uint8_t *times, *bins, *new_bins;
+    ef_span spans;
     float *values, *cuts, *new_cuts;
     ef_real *gains;
     void *cells;

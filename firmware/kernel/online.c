@@ -52,6 +52,9 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
     g->new_raced = carve(c, some, sizeof *g->new_raced);
     g->new_bins = carve(c, some, 1);
     g->new_cuts = carve(c, some * ef_padded_cuts(p), sizeof *g->new_cuts);
+    g->spans.low = carve(c, m, sizeof *g->spans.low);
+    g->spans.high = carve(c, m, sizeof *g->spans.high);
+    g->spans.missing = carve(c, m, sizeof *g->spans.missing);
     g->gains = carve(c, 2 * some, sizeof *g->gains);
     g->contender = carve(c, 1, sizeof *g->contender);
     size_t linear = p->inputs ? 1 : 0, width = linear * (size_t)p->width;
@@ -383,6 +386,20 @@ static inline uint32_t ask_all(ef_grove *g, const ef_sapling *tree, int leaf, ui
     return miss;
 }
 
+/* Ask for the memory of a leaf early: its votes, and what its race begins with. */
+static inline void fetch(const ef_grove *g, const ef_sapling *tree, int leaf)
+{
+    for (int32_t k = 0; k < g->memories; k++)
+        EF_PREFETCH(ef_votes_at(g, tree, k, leaf));
+    int slot = tree->slot[leaf];
+    if (slot == NONE)
+        return;
+    size_t some = (size_t)g->plan.max_features, c = (size_t)slot * some;
+    EF_PREFETCH(g->slots + slot);
+    EF_PREFETCH(g->raced + c);
+    EF_PREFETCH(g->bins + c);
+}
+
 /* Predict a row, then learn it. */
 static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
 {
@@ -390,10 +407,14 @@ static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
     size_t width = p->width ? (size_t)p->width : 1;
     memset(g->out, 0, (size_t)g->memories * width * sizeof *g->out);
     for (int32_t t = 0; t <= p->n_trees; t++) {
+        const ef_sapling *tree = g->trees + g->order[t];
+        g->leaves[t] = (uint16_t)ef_find(tree, row);
+        fetch(g, tree, g->leaves[t]);
+    }
+    for (int32_t t = 0; t <= p->n_trees; t++) {
         ef_sapling *tree = g->trees + g->order[t];
-        int leaf = ef_find(tree, row);
+        int leaf = g->leaves[t];
         uint32_t miss = ask_all(g, tree, leaf, label, t < p->n_trees);
-        g->leaves[t] = (uint16_t)leaf;
         g->misses[t] = miss;
         if (tree->missed[leaf] < MOST)
             tree->missed[leaf] += p->width ? miss : miss >> 8;

@@ -36,6 +36,27 @@ typedef struct {
     uint16_t starts[255];  /* of the parts, in `places` */
 } ef_choice;
 
+/* Find the smallest and largest number and the count of missing ones of n features, side by side. */
+static void find_spans(const ef_grove *g, const ef_choice *rows, size_t f, size_t n, const ef_span *to)
+{
+    float *low = to->low + f, *high = to->high + f;
+    int32_t *missing = to->missing + f;
+    for (size_t i = 0; i < n; i++) {
+        low[i] = EF_HUGE;
+        high[i] = -EF_HUGE;
+        missing[i] = 0;
+    }
+    for (int k = 0; k < rows->look; k++) {
+        const float *row = g->values + rows->looked[k] * (size_t)g->plan.m + f;
+        for (size_t i = 0; i < n; i++) {
+            float x = row[i];
+            low[i] = x < low[i] ? x : low[i];
+            high[i] = x > high[i] ? x : high[i];
+            missing[i] += x != x;
+        }
+    }
+}
+
 static void choose_rows(const ef_grove *g, int n, ef_choice *rows)
 {
     int take = g->plan.n_bins - 1 < n / 2 ? g->plan.n_bins - 1 : n / 2;
@@ -76,15 +97,8 @@ static int cuts_of(ef_grove *g, const ef_choice *rows, unsigned f, float *cuts)
 {
     const ef_plan *p = &g->plan;
     const float *values = g->values + f;
-    size_t m = (size_t)p->m;
-    int missing = 0;
-    float low = EF_HUGE, high = -EF_HUGE;
-    for (int k = 0; k < rows->look; k++) {
-        float x = values[rows->looked[k] * m];
-        missing += x != x;
-        low = x < low ? x : low;
-        high = x > high ? x : high;
-    }
+    int32_t missing = g->spans.missing[f];
+    float low = g->spans.low[f], high = g->spans.high[f];
     if (!(low < high) && !(0 < missing && missing < rows->look))
         return 0;
     if (g->kinds[f])
@@ -164,13 +178,18 @@ static int32_t draw_features(ef_grove *g, uint16_t *features, int n)
 {
     const ef_plan *p = &g->plan;
     int32_t racing = 0;
+    int together = p->m <= 4 * p->max_features; /* most of them will be drawn, or cost little */
     ef_choice rows;
     choose_rows(g, n, &rows);
+    if (together)
+        find_spans(g, &rows, 0, (size_t)p->m, &g->spans);
     for (int32_t i = 0; racing < p->max_features && i < p->patch; i++) {
         int32_t j = i + (int32_t)ef_rng_below(&g->rng, (uint32_t)(p->patch - i));
         uint16_t f = features[j];
         features[j] = features[i];
         features[i] = f;
+        if (!together)
+            find_spans(g, &rows, f, 1, &g->spans);
         int bins = cuts_of(g, &rows, f, g->new_cuts + (size_t)racing * ef_padded_cuts(p));
         if (bins) {
             g->new_raced[racing] = f;
