@@ -13,7 +13,8 @@ A rate is the median of the blocks, in process time; MOA's instances are made be
 
     python benchmarks/online_moa.py --alone [--rows 40000]
 
-needs no MOA: after one pass our learners are left alone, and predict 5,000 rows beside `train`.
+needs no MOA: after one pass our learners are left alone, and predict 5,000 rows beside `train`: the
+trees, and in brackets the learner, which may answer with its linear model.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from data import find
 from online import occupancy
 from online_streams import MADE, NOMINAL, table
 
-from edgeforest import train
+from edgeforest import Budget, train
 from edgeforest.online import OnlineForest
 
 BLOCK, BATCH = 1000, 100
@@ -200,8 +201,9 @@ def alone(args: argparse.Namespace) -> None:
     """What forests that learned row by row know when no labels come any more."""
     ways: list[dict[str, int]] = [{}, {"window": 5000, "fade": 50}]
     ways.append({"window": 20_000, "fade": 100, "max_leaf_nodes": 2048})
+    ways.append({"window": 40_000, "fade": 100, "max_leaf_nodes": 4096, "bytes": 64_000_000})
     for name in ("random tree", "waveform"):
-        X, y = MADE[name](np.random.default_rng([1, 0]), args.rows + 5000)
+        X, y = MADE[name](np.random.default_rng([args.seeds, 0]), args.rows + 5000)
         rows, labels = X.tolist(), y.tolist()
         n, nominal = args.rows, list(NOMINAL.get(name, ()))
         forest = train(rows[:n], labels[:n], categorical=nominal, n_trees=16)
@@ -209,10 +211,17 @@ def alone(args: argparse.Namespace) -> None:
         print(f"{name} ({n:,}): train {right:.4f}", end="", flush=True)
         for options in ways:
             classes = [int(v) for v in np.unique(y)]
-            learner = OnlineForest(X.shape[1], categorical=nominal, classes=classes, **options)
+            budget = Budget(bytes=options.get("bytes", 16_000_000))
+            given = {k: v for k, v in options.items() if k != "bytes"}
+            learner = OnlineForest(
+                X.shape[1], categorical=nominal, classes=classes, budget=budget, **given
+            )
             learner.update_batch(rows[:n], labels[:n])
-            right = np.mean(np.array(learner.forest().predict(rows[n:])) == y[n:])
-            print(f"; {options or 'defaults'} {right:.4f}", end="", flush=True)
+            said = [
+                np.mean(np.array(who.predict(rows[n:])) == y[n:])
+                for who in (learner.forest(), learner)
+            ]
+            print(f"; {options or 'defaults'} {said[0]:.4f} ({said[1]:.4f})", end="", flush=True)
         print()
 
 
@@ -221,7 +230,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=20_000, help="of each stream, at most")
-    parser.add_argument("--seeds", type=int, default=1, help="of each stream that is made")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="of each stream that is made; with --alone, which"
+    )
     parser.add_argument("--only", nargs="+", metavar="NAME")
     parser.add_argument("--jar", help="MOA's jar; by default that of capymoa")
     parser.add_argument("--electricity", help="its CSV file, the class last")
