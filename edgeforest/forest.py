@@ -122,9 +122,10 @@ class Forest:
         def predict_set(self, rows: "Any", coverage: "float" = 0.9) -> "Any": ...
 
     leaf = LEAF  # what `feature` holds for one
-    # For `writer`: what the model file says first.
+    # For `writer`: what the model file says first, and values at once.
     version = VERSION
     header = HEADER
+    piece = PIECE
     attribute = staticmethod(attribute)
     # How a computer takes rows of other kinds, such as frames; a board knows lists and arrays.
     adapt: "ClassVar[Callable[[Forest, Any], Any] | None]" = None

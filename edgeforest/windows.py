@@ -2,8 +2,8 @@
 
     Windows    is given one sample at a time, and has a row whenever a window is full
 
-Everything is computed in whole numbers below 2^30, which cost a 32-bit board no memory. So `push`
-allocates nothing, and a row is the same to the bit in MicroPython, CPython, NumPy (whole recordings at
+Everything is computed in whole numbers below 2^30, which cost a 32-bit board no memory. So nothing
+is allocated, and a row is the same to the bit in MicroPython, CPython, NumPy (whole recordings at
 once, `Windows.rows`) and in the C that `to_c` writes. This file runs unchanged on CPython and
 MicroPython and needs no other.
 
@@ -47,6 +47,10 @@ class Windows:
     numbers from -32767 to 32767. With `bits=8` a row is bytes instead, which a board trains on where
     they are: mean, min and max in steps of 256, the others exact below 32 and in 16 steps an octave.
 
+    `push` computes a row as soon as its window is full. For an interrupt that must be short there is
+    `add`, which only stores a sample; the program outside of it calls `compute`. Up to `spare` samples
+    may be added before or while it computes.
+
     `names` has a name for each feature of a row. It says how the feature is computed, so a model that
     was trained with these names knows which windows it needs: see `of`.
 
@@ -69,10 +73,12 @@ class Windows:
         channels: "Iterable[str] | None" = None,
         magnitude: "bool" = True,
         bits: "int" = 16,
+        spare: "int" = 0,
     ) -> "None":
         self.n_channels = n = _whole("n_channels", n_channels, 1, 64)
         self.size = _whole("size", size, 4, LARGEST)
         self.step = _whole("step", size if step is None else step, 1, LARGEST)
+        size += _whole("spare", spare, 0, LARGEST)
         if channels is None:
             channels = "xyz"[:n] if n < 4 else [f"c{i}" for i in range(n)]
         self.channels = tuple(channels)
@@ -102,7 +108,7 @@ class Windows:
         if "bands" in self.features:
             self.spectrum = 4
             bands = 1
-            while self.spectrum < SPECTRUM and 2 * self.spectrum <= size:
+            while self.spectrum < SPECTRUM and 2 * self.spectrum <= self.size:
                 self.spectrum *= 2
                 bands += 1
             self.sine = sines(self.spectrum)
@@ -137,7 +143,6 @@ class Windows:
         channels: "list[str]" = []
         features: "list[str]" = []
         magnitude = False
-        windows = None
         name = ""
         try:
             for name in names:
@@ -190,8 +195,9 @@ class Windows:
 
     def clear(self) -> "None":
         """Forget all samples: the next window begins anew."""
-        self._next = 0  # where the next sample goes, and the oldest one is
+        self._next = 0  # where the next sample goes
         self._wait = self.size  # samples until the next row
+        self._first = -1  # the place of a window that is to be computed
         for i in range(len(self._ring)):
             self._ring[i] = 0
 
@@ -201,8 +207,15 @@ class Windows:
         `row` is a list or array of yours with `n_features` places, or else `windows.row`, which the
         next row overwrites. Nothing is allocated.
         """
+        return self.add(sample) and self.compute(row)
+
+    def add(self, sample: "Any") -> "bool":
+        """Store a sample, and do no more; returns whether a window is full: then call `compute`.
+
+        Nothing is allocated, and it takes the same time whether a window is full or not.
+        """
         ring = self._ring
-        size = self.size
+        size = len(ring) // self.signals  # with the spare ones
         n = self.n_channels
         at = self._next
         if sample is not None and len(sample) != n:
@@ -233,6 +246,23 @@ class Windows:
         if self._wait:
             return False
         self._wait = self.step
+        self._first = (at + size - self.size) % size
+        return True
+
+    def compute(self, row: "Any" = None) -> "bool":
+        """Put the features of the last full window into `row`; returns whether there are any.
+
+        There are none if its row was computed before, or if more than `spare` samples were added
+        since: they have taken the places of its first ones. `row` as for `push`; nothing is allocated.
+
+        >>> windows = Windows(1, 4, 2, ["max"], spare=1)
+        >>> [windows.add([x]) for x in (1, 3, 5, 7, 9)], windows.compute(), list(windows.row)
+        ([False, False, False, True, False], True, [7])
+        """
+        first = self._first
+        if first < 0:
+            return False
+        self._first = -1
         if row is None:
             row = self.row
         if len(row) != self.n_features:
@@ -241,8 +271,9 @@ class Windows:
         kinds = self._kinds
         every = row if picks is None and self.bits > 8 else self._all
         place = 0
+        room = len(self._ring) // self.signals
         for c in range(self.signals):
-            place = self._measure(c, every, place)
+            place = self._measure(c * room, first, every, place)
         if every is not row:
             for c in range(self.n_features):
                 place = picks[c] if picks else c
@@ -252,7 +283,10 @@ class Windows:
                     is_signed = place < len(kinds) and kinds[place] < SIGNED
                     x = x + 32768 >> 8 if is_signed else byte_of(x)
                 row[c] = x
-        return True
+        # Perhaps an interrupt has added samples meanwhile, or even filled the next window.
+        spare = room - self.size
+        late = (self._next - first + spare) % room
+        return self._first < 0 and self.step - self._wait == late <= spare
 
     def ends(self, n_samples: "int") -> "range":
         """The place of the last sample of each window in a recording, to find its label.
@@ -281,14 +315,13 @@ class Windows:
             return found
         return rows(self, recording)
 
-    def _measure(self, signal: "int", row: "Any", place: "int") -> "int":
+    def _measure(self, base: "int", first: "int", row: "Any", place: "int") -> "int":
         """Put the features of one signal into a row from a place on; returns where they end."""
         ring = self._ring
         values = self._values
         size = self.size
-        base = signal * size
-        end = base + size
-        at = base + self._next
+        end = base + len(ring) // self.signals
+        at = start = base + first
         last = low = high = ring[at]
         total = change = 0
         for _ in range(size):
@@ -314,6 +347,7 @@ class Windows:
             while peak > 16383:
                 peak >>= 1
                 down += 1
+        at = start
         side = ring[at] < mean
         square = crossings = 0
         for _ in range(size):
@@ -339,11 +373,13 @@ class Windows:
             row[place] = values[kind]
             place += 1
         if self.spectrum:
-            self._transform(at, base, mean, up, down)
+            self._transform(start, base, end, mean, up, down)
             return self._bands(row, place, up, down)
         return place
 
-    def _transform(self, at: "int", base: "int", mean: "int", up: "int", down: "int") -> "None":
+    def _transform(
+        self, at: "int", base: "int", end: "int", mean: "int", up: "int", down: "int"
+    ) -> "None":
         """A fast Fourier transform of the last samples, halved in each of its stages.
 
         Two samples in a row are one complex number, which halves the work; `_bands` takes them apart.
@@ -353,10 +389,9 @@ class Windows:
         imaginary = self._imaginary
         sine = self.sine
         n = self.spectrum >> 1
-        end = base + self.size
         at += self.size - n - n
         if at >= end:
-            at -= self.size
+            at -= end - base
         j = 0  # the places with their bits in reverse order
         for _ in range(n):
             real[j] = (ring[at] - mean) * up >> down

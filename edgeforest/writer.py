@@ -4,7 +4,6 @@ A board loads this file when it saves its first model. `docs/model-format.md` de
 written; `loading.load` and `reader.read_model` read it.
 """
 
-import gc
 import struct
 from binascii import b2a_base64
 
@@ -15,8 +14,6 @@ except ImportError:  # some boards
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
-
-PIECE = 12 if hasattr(gc, "mem_free") else 12288  # values coded at once: base64 joins threes
 
 
 def sealed(forest: "Any", tail: "str" = "") -> "Iterator[str]":
@@ -69,7 +66,7 @@ def pieces(forest: "Any") -> "Iterator[str]":
         for i in range(len(values)):
             if of_leaves is None or (feature[i] == leaf) is of_leaves:
                 part.append(values[i])
-                if len(part) == PIECE:
+                if len(part) == forest.piece:
                     yield to_base64(part, code)
                     part = []
         yield to_base64(part, code) + '"'

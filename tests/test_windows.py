@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import random
 import shutil
 import struct
 from array import array
@@ -263,7 +264,7 @@ def push():
         sample[1][0] = some[i // 9 % 5]
         ready += every[0].push(None if i % 50 == 49 else sample[0])
         ready += every[1].push(sample[1])
-        ready += every[2].push(sample[2], mine)
+        ready += every[2].add(sample[2]) and every[2].compute(mine)
         if i == 650:
             every[0].clear()
     return ready
@@ -637,6 +638,61 @@ def test_rows_go_into_the_callers_buffer_and_a_ring() -> None:
         if windows.push([x]):
             ring.push(windows.row, 1)
     assert ring.row(-1) == [8, 9]
+
+
+def rows_of(windows: Windows, samples: list[list[int]], delay: int) -> list[list[int]]:
+    """The rows of windows that are computed some samples after they were full."""
+    found, waiting = [], -1
+    for sample in samples:
+        if windows.add(sample):
+            waiting = delay
+        if waiting == 0 and windows.compute():
+            found.append(list(windows.row))
+        waiting -= 1
+    return found
+
+
+@pytest.mark.parametrize(("size", "step", "spare"), [(8, 5, 4), (8, 8, 3), (4, 11, 2), (33, 7, 6)])
+def test_rows_are_the_same_if_they_are_computed_later(size: int, step: int, spare: int) -> None:
+    chance = random.Random(size)
+    samples = [[chance.randrange(-32767, 32768) for _ in range(2)] for _ in range(200)]
+    pushed = Windows(2, size, step)
+    expected = [list(pushed.row) for sample in samples if pushed.push(sample)]
+    for delay in range(spare + 1):
+        found = rows_of(Windows(2, size, step, spare=spare), samples, delay)
+        assert found == expected[: len(found)], delay
+        assert len(found) >= len(expected) - 1, delay
+    for delay in range(spare + 1, step):  # too late: its first samples are gone
+        assert rows_of(Windows(2, size, step, spare=spare), samples, delay) == []
+
+
+class Interrupted(list[int]):
+    """A row that a timer interrupts while its first values are written."""
+
+    def __init__(self, windows: Windows, samples: int) -> None:
+        super().__init__([0] * windows.n_features)
+        self.windows, self.samples = windows, samples
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        super().__setitem__(place, value)
+        while self.samples:
+            self.samples -= 1
+            self.windows.add([-9] * 4)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 6, 9])
+def test_a_timer_may_add_samples_while_a_row_is_computed(step: int) -> None:
+    for samples in range(13):
+        windows = Windows(4, 4, step, ["min", "max"], magnitude=False, spare=2)
+        for x in range(1, 5):
+            full = windows.add([x, 20 - x, 30 + x, 40])
+        assert full
+        row = Interrupted(windows, samples)
+        good = windows.compute(row)
+        assert good == (samples <= 2 and samples < step)
+        if good:
+            assert row == [1, 4, 16, 19, 31, 34, 40, 40]
+        assert windows.compute() == (samples >= step and samples % step <= 2)
 
 
 def test_clear_begins_anew() -> None:
