@@ -659,7 +659,7 @@ class OnlineForest:
             write(forest, path, state)
 
     def _whole(self) -> "tuple[Forest, dict[str, Any]]":
-        """The forest, and the state that is saved with it."""
+        """The forest, and the state that is saved with it: arrays with the codes of their numbers."""
         with self._lock:
             forest = self._now()
             values, labels = self._grove.latest()
@@ -668,8 +668,8 @@ class OnlineForest:
                 "rows": self.rows,
                 "judged": self._judged,
                 "wrong": self._sum,
-                "window": to_base64(values, "f"),
-                "labels": to_base64(labels, "H"),
+                "window": (values, "f"),
+                "labels": (labels, "H"),
             }
             if self.drift:
                 state["drift"] = self.drift.parts()
@@ -705,7 +705,9 @@ class OnlineForest:
     def __reduce__(self) -> "tuple[Any, ...]":
         if self._blind:
             raise ValueError("an online forest that has learned nothing cannot be pickled yet")
-        return (_revive, (self.__class__,) + self._whole() + (self.engine,))
+        forest, state = self._whole()
+        state.update({key: to_base64(*state[key]) for key in ("window", "labels")})
+        return _revive, (self.__class__, forest, state, self.engine)
 
 
 PART = 4096  # rows of one call of the kernel: Ctrl-C works in between

@@ -31,7 +31,7 @@ from edgeforest import files
 from edgeforest.budget import Rng as Rng  # for `draw`
 from edgeforest.budget import millionths
 from edgeforest.drawing import draw as draw  # for those who read rows from a file
-from edgeforest.forest import INF, collect
+from edgeforest.forest import INF, PIECE, collect
 from edgeforest.loading import crc32, from_base64
 from edgeforest.reader import STATE, read_checkpoint
 from edgeforest.writer import hex_crc, sealed, to_base64
@@ -203,10 +203,27 @@ def _room(typecode: "str", n: "int") -> "Any":
 def write(forest: "Forest", path: "AnyPath", state: "dict[str, Any] | None" = None) -> "None":
     """Write a model so that, whenever the power fails, the old or the new one is there.
 
-    `state` is what an unfinished training has to remember; `read` returns it.
+    `state` is what an unfinished training has to remember; `read` returns it. An array in it comes
+    with the code of its numbers, and is read as their base64.
     """
-    tail = "" if state is None else f',"{STATE}":{json.dumps(state)}'
-    files.write(path, sealed(forest, tail), b"\n")
+    files.write(path, sealed(forest, () if state is None else _tail(state)), b"\n")
+
+
+def _tail(state: "dict[str, Any]") -> "Iterator[str]":
+    """A state as JSON, in pieces that fit into the gaps of a small heap."""
+    before = ',"' + STATE + '":{'
+    for key, value in state.items():
+        yield f'{before}"{key}": '
+        before = ", "
+        if isinstance(value, tuple):
+            values, code = value
+            yield '"'
+            for i in range(0, len(values), PIECE):
+                yield to_base64(values[i : i + PIECE], code)
+            yield '"'
+        else:
+            yield json.dumps(value)
+    yield "}"
 
 
 def _exists(path: "str") -> "bool":

@@ -16,10 +16,10 @@ if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
 
 
-def sealed(forest: "Any", tail: "str" = "") -> "Iterator[str]":
+def sealed(forest: "Any", tail: "Iterable[str]" = ()) -> "Iterator[str]":
     """The pieces of a model, then those of `tail`, and a checksum of all of them."""
     crc = 0
-    for parts in (pieces(forest), (tail,)):
+    for parts in (pieces(forest), tail):
         for piece in parts:
             crc = crc32(piece.encode(), crc)
             yield piece
