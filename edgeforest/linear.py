@@ -1,9 +1,9 @@
 """A linear model beside the trees of an `OnlineForest`, for what trees need many cuts for.
 
 Where a class depends on a sum of many features, a tree needs many cuts, and each of them many rows.
-So a linear model (softmax regression) learns the same rows, twice: at a slow and a fast rate. The
-answer is that of the trees, of the linear model, or of both together: of what was right most often
-lately. The trees do not depend on it.
+So a linear model (softmax regression) learns the same rows, at slow and fast rates. The answer
+is that of the trees, of the linear model, or of both together: of what was right most often lately.
+The trees do not depend on it.
 
 A number is scaled by its mean and spread over the last thousand rows or so; each category has weights
 of its own. There is no `exp` here: the same steps in the same order give the same answers in C.
@@ -14,12 +14,13 @@ This file runs unchanged on CPython and MicroPython.
 import math
 from array import array
 
+from edgeforest.sapling import RATES
+
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
     from edgeforest.sapling import Plan
 
 # Measured choices: benchmarks/online_moa.py.
-RATES = (0.01, 0.05)  # how far one row moves the weights
 MEMORY = 1000  # rows that means and spreads are taken over
 FAR = 3.0  # spreads from the mean; what lies farther away counts as that
 LATELY = 9  # the logarithm of the rows over which answers are compared
@@ -37,7 +38,7 @@ class Linear:
         self.squares = array("d", bytes(8 * plan.m))  # of the spreads
         self.counts = array("H", bytes(2 * plan.m))
         self.losses = [0] * (1 + 2 * len(RATES))
-        self.choice = 0  # 0: the trees; 1, 3: a rate alone; 2, 4: with the trees
+        self.choice = 0  # 0: the trees; odd: a rate alone; even: with the trees
 
     def learn(self, values: "Sequence[float]", at: "int", label: "int") -> "list[list[int]]":
         """Learn the row that begins at `at`; returns the votes for it before, of each rate."""

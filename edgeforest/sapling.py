@@ -20,6 +20,7 @@ if 0:  # for type checkers: a board compiles nothing of it
 # Measured choices: benchmarks/online.py.
 START = 16  # rows that a leaf waits for before it races
 FADES = (3, 12, 50)  # rows that the votes of a leaf stand for, in each of its memories
+RATES = (0.002, 0.01, 0.05)  # how far one row moves the weights of the linear model
 BROAD = 10  # features that a race has at least, if there are as many and memory for them
 SPARES = 256  # the most rows of rare classes that are kept beside the window
 BYTES = 16_000_000  # of an online forest, by default
@@ -89,7 +90,7 @@ class Plan:
         for k in self.kinds:
             inputs += k + 1 if k else 1
         if wanted is None:
-            wanted = room >= ROOMY and 1024 * inputs * self.width <= room  # a 64th of the bytes
+            wanted = room >= ROOMY and self._weighs(inputs) <= room >> 6
         return inputs if wanted and self.width else 0
 
     def _share_out(self, room: "int") -> "None":
@@ -123,8 +124,11 @@ class Plan:
         spare = self._spare()
         tree = self.nodes * node + 4 * self.window + 2 * spare + 10 * self.m
         rows = (self.window + spare) * (4 * self.m + 2) + 2 * spare + 4 * self.width
-        linear = 16 * self.inputs * self.width + 18 * self.m if self.inputs else 0
-        return (self.n_trees + 1) * tree + rows + LONG + linear
+        return (self.n_trees + 1) * tree + rows + LONG + self._weighs(self.inputs)
+
+    def _weighs(self, inputs: "int") -> "int":
+        """The bytes of a linear model of so many inputs."""
+        return 8 * len(RATES) * inputs * self.width + 18 * self.m if inputs else 0
 
     def _spare(self) -> "int":
         """How many rows of rare classes are kept; a regression has none."""

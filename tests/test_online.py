@@ -545,7 +545,7 @@ def test_the_kernel_has_the_same_constants():
     assert int(defined["LATELY"]) == linear.LATELY
     assert int(defined["MEMORY"]) == linear.MEMORY
     assert float(defined["FAR"]) == linear.FAR
-    assert defined["RATES"] == "{" + ",".join(map(str, linear.RATES)) + "}"
+    assert defined["RATES"] == "{" + ",".join(map(str, sapling.RATES)) + "}"
     assert float(defined["SURE"]) == grove.SURE
     assert float(defined["Z"]) == core_pure.Z
     assert float(defined["TOLERANCE"]) == core_pure.TOLERANCE

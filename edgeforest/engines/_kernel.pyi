@@ -126,7 +126,7 @@ def renew(grove: Grove, t: int, /) -> None:
     """Grow a tree anew from the latest rows."""
 
 def choice(grove: Grove, /) -> int:
-    """Who answers: 0 the trees; 1, 3 a rate of the linear model; 2, 4 both."""
+    """Who answers: 0 the trees; odd a rate of the linear model; even both."""
 
 def latest(grove: Grove, /) -> tuple[int, int, bytes, bytes]:
     """Rows seen, rows stored beside the window, and the values and labels of both."""

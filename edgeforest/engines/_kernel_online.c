@@ -198,7 +198,7 @@ PyObject *kernel_vote(PyObject *self, PyObject *args)
     return result;
 }
 
-/* choice(grove) -> who answers: 0 the trees; 1, 3 a rate of the linear model; 2, 4 both. */
+/* choice(grove) -> who answers: 0 the trees; odd a rate of the linear model; even both. */
 PyObject *kernel_choice(PyObject *self, PyObject *capsule)
 {
     const Grove *g = grove_of(capsule);

@@ -101,8 +101,8 @@ void ef_linear_learn(ef_grove *g, const float *row, uint32_t label)
     scale(g, row);
 }
 
-/* Change the votes of the trees into those of one who may answer: 0 the trees; 1, 3 a rate alone;
- * 2, 4 with the trees. */
+/* Change the votes of the trees into those of one who may answer: 0 the trees; odd a rate alone;
+ * even with the trees. */
 static void mix(int32_t choice, const uint32_t *alone, uint32_t *votes, size_t width)
 {
     for (size_t k = 0; choice && k < width; k++)
