@@ -15,31 +15,27 @@ def make_bounds(values: "Iterable[float]") -> "array[float]":
     """The bounds of a feature's codes from a sample: code c holds bounds[c-1] < x <= bounds[c].
 
     Every bound is a float32. Few distinct values get a code each, with the bound midway between
-    neighbours. For many, half of the bounds are of equal mass and half equally spaced: the first
-    resolve the crowd, the others the rare extremes. The first and last bound are the sample's
-    smallest and largest value; what lies beyond takes the first or last code.
+    neighbours. For many, a quarter of the bounds are spread evenly over the distinct values and the
+    others equally spaced: the first resolve the crowd, the others all else. (Not evenly over the
+    rows: a sensor repeats the values of its idle hours, and most codes would go there.) The first
+    and last bound are the sample's smallest and largest value; what lies beyond takes the first or
+    last code.
 
     >>> list(make_bounds([1.0, 3.0, 3.0, float("nan"), 5.0]))
     [1.0, 2.0, 4.0, 5.0]
     """
-    ordered = sorted([v for v in values if v == v])
+    ordered: "list[float]" = []  # each value once
+    for v in sorted([v for v in values if v == v]):
+        if not ordered or v > ordered[-1]:
+            ordered.append(v)
     if not ordered:
         return array("f", [0.0, 0.0])
     low, high = ordered[0], ordered[-1]
-    few = [low]
-    for v in ordered:
-        if v > few[-1]:
-            few.append(v)
-            if len(few) > 255:
-                break
-    parts = len(few)
+    n = parts = len(ordered)
     cuts = []
-    if parts > 255:
-        parts = 128
-        cuts = [low + (high - low) * i / parts for i in range(1, parts)]
-    else:
-        ordered = few
-    n = len(ordered)
+    if n > 255:
+        parts = 64
+        cuts = [low + (high - low) * i / 192 for i in range(1, 192)]
     for i in range(1, parts):
         a, b = ordered[i * n // parts - 1], ordered[i * n // parts]
         cut = array("f", [a * 0.5 + b * 0.5])[0]

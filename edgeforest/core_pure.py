@@ -10,7 +10,7 @@ bit for bit, so it is written to be read. The idea, for one node of one tree:
         from its histogram, estimate the *gain* of each feature's best arm, and how sure that is
         drop every feature whose best arm cannot beat the leader's by more than a tolerance
     until only the leader is left, and no other threshold of it can do much better
-    the leader's best arm is the *split*
+    the leader's best arm is the *split*; in a large node, the best code near it
 
 So a node of a million rows is split after a few thousand of them, if these are enough to be sure.
 
@@ -45,7 +45,7 @@ from edgeforest.forest import (  # type: ignore[attr-defined]
     kernel,
     split_of,
 )
-from edgeforest.nodes import GROUP_ROWS, Nodes
+from edgeforest.nodes import EXACT_BELOW, GROUP_ROWS, Nodes
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
@@ -55,7 +55,6 @@ Z = 2.25  # half-widths of an interval, in standard errors
 TOLERANCE = 0.1  # stop when nothing can beat the leader by more than this share of its gain ...
 TOLERANCE_IMPURITY = 0.001  # ... or by this share of the node's impurity
 BATCH = 256  # rows of the first round; each later round brings half as many again as were seen
-EXACT_BELOW = 1000  # smaller nodes are counted whole: the bandit cannot win there
 RACE_ROWS = 512  # rows that a race is expected to need, for sharing out a short budget
 ROOM = 0.65  # of the memory that is free: what a board reserves for a forest, at most
 LEAST_ROWS = 64  # fewer rows than this do not make a race worth running
@@ -149,6 +148,9 @@ def race(
             ):
                 break
         batch = max(task.batch, seen >> 1)
+    if n > EXACT_BELOW and task.kind != "extra-trees":
+        rows = start, start + seen, start + n
+        return nodes.second_look(lead, stride, total, rest, rows)  # type: ignore[no-any-return]
     return decide(task, lead, stride, total, rest)
 
 

@@ -48,6 +48,7 @@ class UlabNodes:
         self.rank = nodes.rank
         self.measure = nodes.measure
         self.better_threshold = nodes.better_threshold
+        self.second_look = nodes.second_look
         self.is_mixed = nodes.is_mixed
         self.draws = nodes.draws
 

@@ -75,23 +75,25 @@ class Gini:
         n = sum(total)
         best = None
         top: "float" = 0
-        n_left = a = 0
-        b = sum([p * p for p in total])
+        n_left = a = both = 0  # rows, sum of left^2, sum of left x total
+        squares = sum([p * p for p in total])
         left = [0] * len(total)
+        classes = range(len(total))
         for t in range(1, bins):
             before = n_left
-            k = 0
-            for c in h[t::stride]:
+            at = t
+            for k in classes:  # no slice of h: that would be garbage for a board to collect
+                c = h[at]
                 if c:
                     had = left[k]
                     a += c * (c + had + had)
-                    b += c * (c - 2 * (total[k] - had))
+                    both += c * total[k]
                     left[k] = had + c
                     n_left += c
-                k += 1
+                at += stride
             n_right = n - n_left
             if n_left > before and n_left >= least and n_right >= least:
-                score = a / n_left + b / n_right
+                score = a / n_left + (squares - both - both + a) / n_right
                 if score > top:
                     top = score
                     best = (score, t, False)

@@ -4,6 +4,7 @@ import struct
 
 from edgeforest.budget import EDGE_ROWS
 from edgeforest.forest import BOARD
+from edgeforest.nodes import EXACT_BELOW, most_bins
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
@@ -39,12 +40,14 @@ def working_bytes(task: "Any", nodes: "int", growing: "int") -> "int":
     if data.weights or data.patch:
         held += 8 * n
         labels += n * item
-    bins = task.n_bins + 2
+    bins = most_bins(task) + 2
     for kinds in data.categories:
         if kinds is not None:
             bins = 256
     racing = task.max_features * (bins * width * item + 600 + 20 * item)
     racing += 200 * item + 40 * width * item + 4000
+    if task.sample_size > EXACT_BELOW:
+        racing += 256 * (width + 1) * item + 2048 * item  # for a second look
     node = 20 + (1 if data.regression else width)
     total: "int" = (
         columns + held + max(labels, reading, racing) + nodes * node + growing * (node + 36)

@@ -17,7 +17,24 @@ if 0:  # for type checkers: a board compiles nothing of it
 
 GROUP_ROWS = 64  # rows of a node that place its bins
 SOME_ROWS = 64  # rows that are drawn at once
+EXACT_BELOW = 1000  # rows: smaller nodes are counted whole, since the bandit cannot win there
 LOOK_ROWS = 256  # rows of a node in which a feature must vary to take part
+ROWS_PER_BIN = 16  # a node of so many rows has one bin more ...
+MORE_BINS = 4  # ... up to so many times n_bins
+
+
+def bins_for(task: "Any", n: "int") -> "int":
+    """The bins of a feature in a race of n rows."""
+    least: "int" = task.n_bins
+    return min(255, max(least, min(MORE_BINS * least, n // ROWS_PER_BIN)))
+
+
+def most_bins(task: "Any") -> "int":
+    """The most bins that a feature of numbers can have."""
+    least: "int" = task.n_bins
+    if task.kind == "extra-trees" or task.splitter == "mab-paper":
+        return least
+    return min(255, MORE_BINS * least)
 
 
 class Nodes:
@@ -31,11 +48,7 @@ class Nodes:
         self.task = task
         self.data = task.data
         self.total = total_of
-        self.bins = task.n_bins
         n = self.data.n
-        for kinds in self.data.categories:
-            if kinds is not None:
-                self.bins = max(self.bins, len(kinds))
         self.rows = rows
         # What is used again and again is made at once, so that a small heap stays in one piece.
         self.times: "Any" = None  # how often the tree in hand drew each row
@@ -85,13 +98,11 @@ class Nodes:
                     times[row] += 1
         return front
 
-    def drawn(
-        self, start: "int", end: "int", rng: "Rng", count: "int" = 0
-    ) -> "Iterator[Contender]":
+    def drawn(self, start: "int", end: "int", rng: "Rng", bins: "int") -> "Iterator[Contender]":
         """Draw features that vary among the node's first rows, one by one, each with its bins.
 
-        Bins are of equal mass. In a small node they are bounded by the codes of the first `count`
-        rows, and a feature that does not vary takes up a place, as long as there is another.
+        With no number of `bins`, in a small node, codes have one each if they are few; and a feature
+        that does not vary takes up a place, as long as there is another.
         """
         rows = self.rows
         features = self.task.features[:]
@@ -103,7 +114,6 @@ class Nodes:
             features[i], features[j] = features[j], features[i]
             column = self.data.columns[features[i]]
             codes = [column[row] for row in head]
-            few = codes[:count]
             codes.sort()
             if codes[0] == codes[-1]:  # the same so far: a rare value may show up further on
                 for at in range(start + GROUP_ROWS, min(end, start + LOOK_ROWS)):
@@ -114,13 +124,13 @@ class Nodes:
             if codes[0] != codes[-1]:
                 chosen += 1
                 # In a small node one table serves all: each is counted before the next is made.
-                yield self.contender(features[i - 1], codes, few, rng, 0 if count else chosen - 1)
-            if count and chosen and i >= most:
+                yield self.contender(features[i - 1], codes, bins, rng, chosen - 1 if bins else 0)
+            if not bins and chosen and i >= most:
                 break
 
     def contenders(self, start: "int", end: "int", rng: "Rng") -> "tuple[list[Contender], int]":
         """All features of a race, in their order, and how many cells apart their classes lie."""
-        chosen = list(self.drawn(start, end, rng))
+        chosen = list(self.drawn(start, end, rng, bins_for(self.task, end - start)))
         chosen.sort(key=lambda c: c.feature)
         stride = 1 + max([c.bins for c in chosen], default=0)
         for c in chosen:
@@ -128,9 +138,9 @@ class Nodes:
         return chosen, stride
 
     def contender(
-        self, f: "int", codes: "list[int]", values: "list[int]", rng: "Rng", place: "int"
+        self, f: "int", codes: "list[int]", bins: "int", rng: "Rng", place: "int"
     ) -> "Contender":
-        """A feature with its bins, from the sorted codes of the node's first rows, or a few codes."""
+        """A feature with its bins, from the sorted codes of the node's first rows."""
         data, task = self.data, self.task
         kinds = data.categories[f]
         if kinds is not None:
@@ -139,37 +149,34 @@ class Nodes:
         raw = data.raw
         present = codes if raw or codes[0] else [c for c in codes if c]
         first, last = present[0], present[-1]
-        bins = task.n_bins
-        extra = task.kind == "extra-trees"
-        if extra or task.splitter == "mab-paper":
+        if task.kind == "extra-trees" or task.splitter == "mab-paper":
             from edgeforest.kinds import placed
 
             wanted = placed(task, f, first, last, rng)
-        elif values:
-            wanted = [c for c in sorted(values) if first <= c < last]
-            if not wanted:
-                wanted = present[-1 - present.count(last) :][:1]
-        else:  # of equal mass, midway between two neighbours
-            n = len(present)
-            wanted = [
-                (present[j - 1] + present[j]) >> 1
-                for j in [i * n // bins for i in range(1, bins)]
-                if j
-            ]
-            if first < last and wanted[0] >= last:  # few are below the largest, but some
-                wanted = [(present[-1 - present.count(last)] + last) >> 1]
+        else:
+            wanted = [] if bins else between(present, task.n_bins)
+            if not wanted:  # of equal mass, midway between two neighbours
+                bins = bins or task.n_bins
+                n = len(present)
+                for i in range(1, bins):
+                    i = i * n // bins
+                    if i:
+                        wanted.append(present[i - 1] + present[i] >> 1)
+                if first < last and wanted[0] >= last:  # few are below the largest, but some
+                    wanted = [(present[-1 - present.count(last)] + last) >> 1]
         while len(self.tables) <= place:
             self.tables.append(bytearray(256))
         table = self.tables[place]
         table[0] = 0
         cuts = bytearray(1)  # cuts[b]: the highest code of bin b
         before = -1 if raw else 0
-        wanted.append(255)
         for cut in wanted:
-            if before < cut and (cut < last or cut == 255):
+            if before < cut < last:
                 table[before + 1 : cut + 1] = bytes([len(cuts)]) * (cut - before)
                 cuts.append(cut)
                 before = cut
+        table[before + 1 :] = bytes([len(cuts)]) * (255 - before)
+        cuts.append(255)
         return Contender(f, data.columns[f], table, cuts, False)
 
     def count(
@@ -241,6 +248,12 @@ class Nodes:
 
         return better_threshold(*given)
 
+    def second_look(self, *given: "Any") -> "Split":
+        """Look for a better threshold near the winner's: see `second_look`."""
+        from edgeforest.second_look import count_within, second_look
+
+        return second_look(self.task, lambda *which: count_within(self, *which), *given)
+
     def race_small(
         self, start: "int", end: "int", rng: "Rng"
     ) -> "Generator[Any, None, Split | None]":
@@ -251,15 +264,14 @@ class Nodes:
         task = self.task
         n = end - start
         criterion = task.criterion
-        stride = self.bins + 1
         piece = self.read(start, end)
         best = None
         total: "Any" = None
         top = 0.0  # its score
-        few = max(1, task.n_bins // 2 - 1)  # rows whose codes bound the bins
-        for c in self.drawn(start, end, rng, few):
+        for c in self.drawn(start, end, rng, 0):
             if not task.budget.take(n, 1):
                 break
+            stride = c.bins + 1
             c.h = [0] * (stride * self.data.width)
             self.add(c, piece, stride)
             yield task
@@ -271,15 +283,7 @@ class Nodes:
                     break
         if best is None:
             return None
-        split = decide(task, best, stride, total, 0.0)
-        if not best.equal and task.kind != "extra-trees":  # midway to the next code in the node
-            above = 256
-            for row in piece[0]:
-                if split.code < best.column[row] < above:
-                    above = best.column[row]
-            if above < 256:
-                split.code = (split.code + above) >> 1
-        return split
+        return decide(task, best, best.bins + 1, total, 0.0)
 
     def partition(self, start: "int", end: "int", word: "int", code: "int") -> "int":
         """Bring the rows that go left to the front, in place; returns where the others begin.
@@ -331,6 +335,19 @@ class Nodes:
             return end - start
         times = self.times
         return sum([times[row] for row in self.rows[start:end]])
+
+
+def between(codes: "list[int]", most: "int") -> "list[int]":
+    """Midway between every two of these sorted codes; nowhere if more than `most` differ."""
+    cuts: "list[int]" = []
+    before = codes[0]
+    for code in codes:
+        if code != before:
+            if len(cuts) == most - 1:
+                return []
+            cuts.append((before + code) >> 1)
+            before = code
+    return cuts
 
 
 def sides(word: "int", code: "int") -> "tuple[int, bytearray]":

@@ -39,6 +39,7 @@ package(  # noqa: F821
         "reading.py",
         "rows.py",
         "sapling.py",
+        "second_look.py",
         "shapes.py",
         "shares.py",
         "storage.py",

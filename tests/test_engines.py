@@ -24,6 +24,7 @@ from edgeforest import (
     loading,
     nodes,
     race_paper,
+    second_look,
     train,
     train_steps,
 )
@@ -649,7 +650,7 @@ def test_the_kernel_has_the_constants_of_the_specification():
     del constants["KERNEL"]  # the number of its interface, which native_reader asks for
     assert len(constants) > 9
     specified = {**vars(race_paper), **vars(nodes), **vars(forest_file), **vars(core_pure)}
-    specified.update(vars(intervals))
+    specified.update({**vars(intervals), **vars(second_look)})
     assert constants == {name: specified[name] for name in constants}
 
 

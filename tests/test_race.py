@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 
 import numpy as np
 import pytest
@@ -26,7 +27,10 @@ LEAST = 1000  # rows of the nodes that are looked at
 def probe(X, y, monkeypatch, **options):
     """(rows, insertions, insertions of exact, gain over best gain) of each raced node.
 
-    After the race every arm of the node is counted exactly, to see how good the choice was.
+    Gains that differ by less than the tolerance of the node's impurity are the same.
+
+    After the race every code of the drawn features is counted exactly as a threshold, to see how
+    good the choice was.
     """
     notes = []
 
@@ -39,19 +43,27 @@ def probe(X, y, monkeypatch, **options):
         if n < LEAST or split is None:
             return split
         cost = task.budget.spent.insertions - before
-        contenders, stride = nodes.contenders(start, end, twin)
+        every, stride = range(256), 256
+        contenders = [
+            Contender(c.feature, c.column, every, every, c.equal)
+            for c in nodes.contenders(start, end, twin)[0]
+        ]
+        for c in contenders:
+            c.h = [0] * (stride * task.data.width)
         nodes.count(contenders, stride, start, end)
         total = nodes.total(contenders[0], stride)
         gains = {}
         for c in contenders:
             for t, _, left in arms(c.h, c.bins, stride, c.equal):
                 if 0 < task.criterion.size(left) < task.criterion.size(total):
-                    key = c.feature, c.cuts[t]
+                    key = c.feature, t
                     gain = task.criterion.describe(left, total)[0]
                     gains[key] = max(gain, gains.get(key, 0.0))
         best = max(gains.values())
-        chosen = gains[split.feature, split.code]
-        notes.append((n, cost, n * len(contenders), chosen / best if best > 0 else 1.0))
+        # A threshold lies midway between two codes: the arm is that of the lower one that occurs.
+        chosen = gains[max(key for key in gains if key <= (split.feature, split.code))]
+        same = best - chosen <= core_pure.TOLERANCE_IMPURITY * task.criterion.impurity(total)
+        notes.append((n, cost, n * len(contenders), 1.0 if same else chosen / best))
         return split
 
     monkeypatch.setattr(core_pure, "find_split", probed)
@@ -72,17 +84,17 @@ FRIEDMAN = make_friedman1(24_000, 20, noise=1.0, random_state=0)
 
 
 @pytest.mark.parametrize(
-    ("data", "criterion", "share"),
+    ("data", "criterion"),
     [
-        (CLASSES, "gini", 0.95),
-        (TWO, "gini", 0.95),
-        (TWO, "entropy", 0.94),
-        (LINEAR, "mse", 0.90),
-        (FRIEDMAN, "mse", 0.90),
+        (CLASSES, "gini"),
+        (TWO, "gini"),
+        (TWO, "entropy"),
+        (LINEAR, "mse"),
+        (FRIEDMAN, "mse"),
     ],
     ids=["3-classes", "2-classes", "2-classes-entropy", "linear", "friedman"],
 )
-def test_the_chosen_split_is_nearly_the_best(data, criterion, share, monkeypatch, figure):
+def test_the_chosen_split_is_nearly_the_best(data, criterion, monkeypatch, figure):
     notes = probe(*data, monkeypatch, criterion=criterion, n_trees=5, max_depth=8)
     good = np.mean(notes[:, 3] >= 0.9)
     saving = notes[:, 2].sum() / notes[:, 1].sum()
@@ -91,7 +103,7 @@ def test_the_chosen_split_is_nearly_the_best(data, criterion, share, monkeypatch
         f"{saving:.1f}x fewer insertions than exact"
     )
     assert len(notes) >= 100
-    assert good >= share
+    assert good >= 0.9
     assert saving > 2
 
 
@@ -111,7 +123,7 @@ def test_large_nodes_cost_far_less_than_exact_and_hardly_grow(criterion, figure)
     for n, (mean, fewer) in cost.items():
         figure(f"root of {n:,} rows: {mean:,.0f} insertions, {fewer:.0f}x fewer than exact")
     assert cost[50_000][1] >= 5
-    assert cost[1_000_000][0] <= 2.5 * cost[10_000][0]
+    assert cost[1_000_000][0] <= 3 * cost[10_000][0]
 
 
 def all_arms(codes, labels, width, bins, equal):
@@ -413,15 +425,53 @@ def test_codes_keep_the_order_and_thresholds_part_what_codes_part(values):
         assert len({c for c in codes if c}) == len(distinct)
 
 
-def test_many_values_get_codes_by_mass_and_by_distance():
+def test_many_values_get_codes_by_their_number_and_by_distance():
     rng = np.random.default_rng(3)
     values = np.exp(2 * rng.normal(size=20_000)).astype(np.float32)
+    values[::2] = np.round(values[::2])  # a sensor repeats itself
     codes = encode(values.tolist(), make_bounds(values[:4096].tolist()))
     codes = np.frombuffer(codes, dtype=np.uint8)
-    counts = np.bincount(codes, minlength=256)[1:]
-    assert counts.max() < 3 * len(values) / 128  # no code has much of the crowd ...
+    fresh = np.bincount(codes[1::2], minlength=256)[1:]
+    assert fresh.max() < 6 * 10_000 / 64  # no code has much of the distinct values ...
     extremes = set(codes[values > np.quantile(values, 0.99)].tolist())
     assert len(extremes) > 20  # ... and the rare ones far out have codes of their own
+
+
+@on_every_engine
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "mse"])
+@pytest.mark.parametrize("size", [16, 3000])
+@pytest.mark.parametrize("raw", [False, True])
+def test_every_code_can_be_the_threshold(size, raw, criterion):
+    """If a small node has few, every code is one; in a large node the second look finds it."""
+    rng = random.Random(size)
+    values = [i % 200 for i in range(size)]
+    rng.shuffle(values)
+    ordered = sorted(set(values))
+    cut = ordered[len(ordered) * 3 // 5]
+    rows = [[v, rng.randrange(200)] for v in values]
+    X = [bytes(row) for row in rows] if raw else [[float(v) for v in row] for row in rows]
+    y = [int(v > cut) for v in values]
+    options = {"criterion": criterion, "max_depth": 1, "max_features": 2, "bootstrap": False}
+    forest = train(X, y, n_trees=1, splitter="exact", **options)
+    feature, _, _ = forest.split(0)
+    assert feature == 0
+    assert cut <= forest.threshold[0] < ordered[ordered.index(cut) + 1]
+
+
+@on_every_engine
+def test_a_second_look_is_paid_for_like_all_else():
+    """A forest with the insertions of its race, and no more, keeps the threshold of the race."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(3000, 2)).astype(np.float32)
+    y = (X[:, 0] + 0.3 * rng.normal(size=3000) > 0.4).astype(int)
+    options = {"n_trees": 1, "max_depth": 1, "max_features": 2, "bootstrap": False}
+    whole = train(X, y, splitter="exact", **options)
+    looked = whole.spent.insertions - 2 * 3000
+    assert 0 < looked < 3000 / 4
+    short = train(X, y, splitter="exact", budget=2 * 3000 + looked - 1, **options)
+    assert short.spent.insertions == 2 * 3000
+    assert len(short.feature) == 3
+    assert short.threshold[0] != whole.threshold[0]
 
 
 @on_every_engine

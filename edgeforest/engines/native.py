@@ -21,6 +21,7 @@ from edgeforest.engines.native_grove import NativeGrove
 from edgeforest.engines.native_predictor import NativePredictor
 from edgeforest.engines.native_reader import NativeReader, buffer_of, refuse
 from edgeforest.forest import CRITERIA, MASK, SPLITTERS, Spent
+from edgeforest.nodes import most_bins
 from edgeforest.shares import deadline, share
 from edgeforest.undoing import cut_back
 
@@ -47,12 +48,11 @@ class NativeGrower:
         task, data = self.task, self.task.data
         n, width, racing = data.n, data.width, max(2, task.max_features)
         rows = task.sample_size if task.bootstrap or data.weights else n
-        bins = task.n_bins + 1
-        if any(kinds is not None for kinds in data.categories):
-            bins = 256
+        bins = most_bins(task) + 1 if data.categories == [None] * data.m else 256
         cell = 8 if data.regression else 4
         work = 4096 + 16384 * (task.criterion.name == "entropy")  # as ef_workspace_bytes has it
-        work += racing * (1024 + bins * width * cell) + 64 * max(4, min(width, 64)) + 96 * width
+        work += racing * 1024 + max(256, racing * bins) * width * cell
+        work += 64 * max(4, min(width, 64)) + 96 * width
         work += 5 * rows + 2 * data.m + (2 * n if data.weights else n)
         held = 4 * n + 300 * data.m  # labels, where columns lie
         if data.weights or data.patch:

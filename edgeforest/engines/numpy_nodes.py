@@ -21,7 +21,8 @@ from edgeforest.engines.numpy_predictor import NumpyPredictor
 from edgeforest.engines.numpy_reader import NumpyReader, draw_rows, shuffle
 from edgeforest.forest import HUGE
 from edgeforest.intervals import WEAK, axis, better_threshold, to_beat
-from edgeforest.nodes import GROUP_ROWS, LOOK_ROWS, Nodes, sides
+from edgeforest.nodes import GROUP_ROWS, LOOK_ROWS, Nodes, bins_for, most_bins, sides
+from edgeforest.second_look import second_look
 
 FEW = 6  # rows of a node, below which lists are quicker than arrays
 PART = 262144  # cells of a round that are counted at once
@@ -150,7 +151,6 @@ class NumpyNodes:
         # 2^21 rows, those of fourth powers much sooner (and int64 beyond 2^23).
         vast = data.regression and (data.width == 5 or task.sample_size >> 21)
         self.dtype: Any = np.int64 if vast else np.float64
-        self.steps = np.arange(1, task.n_bins)
 
     def _set_times(self, times: Any) -> None:
         self.drawn = times
@@ -217,7 +217,7 @@ class NumpyNodes:
         return self.flat.take(places + rows * self.per_row)
 
     def contenders(
-        self, start: int, end: int, rng: Rng, few: int = 0
+        self, start: int, end: int, rng: Rng, small: bool = False
     ) -> tuple[list[ArrayContender], int]:
         """All features of a race, in their order, and how many cells apart their classes lie."""
         task, data = self.task, self.data
@@ -226,9 +226,9 @@ class NumpyNodes:
         one_by_one = task.kind == "extra-trees" or task.splitter == "mab-paper"
         made: dict[int, Any] = {}
         if one_by_one:
-            chosen, made = self._drawn_one_by_one(rows, rng, few)
+            chosen, made = self._drawn_one_by_one(rows, rng, small)
         else:
-            chosen = self._drawn(rows, rng, few)
+            chosen = self._drawn(rows, rng, small)
         if not chosen:
             return [], 1
         names = sorted(chosen)
@@ -239,7 +239,7 @@ class NumpyNodes:
                 if not made[f].equal:
                     tables[k] = np.frombuffer(made[f].table, np.uint8)
         else:
-            tables = self._tables(codes, few)
+            tables = self._tables(codes, 0 if small else bins_for(task, end - start))
         bins = tables[:, 255].tolist()
         equal = [data.categories[f] is not None for f in names]
         for k, f in enumerate(names):
@@ -253,7 +253,7 @@ class NumpyNodes:
         ]
         return racing, race.stride
 
-    def _drawn(self, rows: Any, rng: Rng, few: int) -> dict[int, Any]:
+    def _drawn(self, rows: Any, rng: Rng, small: bool) -> dict[int, Any]:
         """Features that vary in these rows, with their codes there.
 
         Some more than are wanted are read at once: a node's random stream is its own, and ends
@@ -263,14 +263,14 @@ class NumpyNodes:
         chosen: dict[int, Any] = {}
         i = 0
         most = self.task.max_features
-        while len(chosen) < most and i < len(features) and not (few and chosen and i >= most):
+        while len(chosen) < most and i < len(features) and not (small and chosen and i >= most):
             left = most - len(chosen)
-            upto = min(len(features), i + left + (0 if few else (left >> 1) + 4))
+            upto = min(len(features), i + left + (0 if small else (left >> 1) + 4))
             shuffle(rng, features, i, upto)
             codes = self._gather(features[i:upto], rows)
             varies = (codes != codes[:, :1]).any(axis=1).tolist()
             for k in range(upto - i):
-                if few and chosen and i + k >= most:
+                if small and chosen and i + k >= most:
                     break
                 if varies[k] and len(chosen) < most:
                     chosen[features[i + k]] = codes[k]
@@ -278,7 +278,7 @@ class NumpyNodes:
         return chosen
 
     def _drawn_one_by_one(
-        self, rows: Any, rng: Rng, few: int
+        self, rows: Any, rng: Rng, small: bool
     ) -> tuple[dict[int, Any], dict[int, Any]]:
         """The same with the bins of each feature, which take random numbers too."""
         features = self.task.features[:]
@@ -287,14 +287,14 @@ class NumpyNodes:
         made: dict[int, Any] = {}
         i = 0
         most = self.task.max_features
-        while len(chosen) < most and i < len(features) and not (few and chosen and i >= most):
+        while len(chosen) < most and i < len(features) and not (small and chosen and i >= most):
             j = i + rng.below(len(features) - i)
             features[i], features[j] = features[j], features[i]
             f = features[i]
             codes = whole[f]
             if (codes != codes[0]).any():
                 chosen[f] = codes
-                made[f] = self.plain.contender(f, _placing(codes), [], rng, len(made))
+                made[f] = self.plain.contender(f, _placing(codes), 0, rng, len(made))
             i += 1
         return chosen, made
 
@@ -304,7 +304,7 @@ class NumpyNodes:
         n = end - start
         if n < FEW:
             return (yield from self.plain.race_small(start, end, rng))
-        racing, stride = self.contenders(start, end, rng, max(1, task.n_bins // 2 - 1))
+        racing, stride = self.contenders(start, end, rng, True)
         best = total = None
         if racing:
             self.count(racing, stride, start, end)
@@ -322,42 +322,27 @@ class NumpyNodes:
         if best is None:
             return None
         assert total is not None
-        split = decide(task, best, stride, total, 0.0)
-        if not best.equal and task.kind != "extra-trees":
-            codes = np.asarray(self.data.columns[split.feature])[self.rows[start:end]]
-            codes = codes[codes > split.code]
-            if len(codes):
-                split.code = (split.code + int(codes.min())) >> 1
-        return split
+        return decide(task, best, stride, total, 0.0)
 
-    def _tables(self, codes: Any, few: int) -> Any:
+    def _tables(self, codes: Any, bins: int) -> Any:
         """Tables from code to bin for features with these codes in the node's first rows.
 
-        Bins are of equal mass, or else bounded by the codes of the first `few` rows.
+        Bins are of equal mass; with no number of them, in a small node, codes have one each if they
+        are few.
         """
-        raw = self.data.raw
-        before = -1 if raw else 0
+        before = -1 if self.data.raw else 0
         heads = codes[:, :GROUP_ROWS].astype(np.int16)
-        count, size = heads.shape
-        bins = min(few, size) + 1 if few else self.task.n_bins
+        heads.sort(axis=1)
+        last = heads[:, -1:]
+        wanted = self._even_cuts(heads, bins or self.task.n_bins, before)
+        if not bins:
+            wanted = self._cuts_between(heads, wanted, before)
+        count, bins = len(wanted), wanted.shape[1] + 1
         edges = np.empty((count, bins + 1), np.int16)  # the highest codes of the bins
         edges[:, 0] = before
+        edges[:, 1:bins] = wanted
         edges[:, bins] = 255
         wanted = edges[:, 1:bins]
-        if few:
-            wanted[:] = heads[:, : bins - 1]
-            wanted.sort(axis=1)
-            last = heads.max(axis=1)[:, None]
-        else:
-            heads.sort(axis=1)
-            last = heads[:, -1:]
-            zeros = 0 if raw else (heads == 0).sum(axis=1)[:, None]
-            spots = self.steps * (size - zeros) // bins
-            at = spots + (zeros + np.arange(0, count * size, size)[:, None])
-            np.add(heads.take(at, mode="clip"), heads.take(at - 1, mode="clip"), out=wanted)
-            wanted >>= 1
-            if spots.min() == 0:
-                wanted[np.broadcast_to(spots == 0, wanted.shape)] = before
         np.putmask(wanted, wanted >= last, 255)
         lengths = edges[:, 1:] - edges[:, :-1]
         ids = (lengths > 0).cumsum(axis=1, dtype=np.uint8)
@@ -366,13 +351,38 @@ class NumpyNodes:
             placing = _placing(codes[k])
             low = placing[-1 - placing.count(placing[-1])]
             if low > before:
-                cut = low if few else (low + placing[-1]) >> 1
+                cut = (low + placing[-1]) >> 1
                 lengths[k] = 0
                 lengths[k, 0], lengths[k, -1] = cut - before, 255 - cut
                 ids[k, 0], ids[k, -1] = 1, 2
         tables = np.zeros((count, 256), np.uint8)
         tables[:, before + 1 :] = ids.repeat(lengths.ravel()).reshape(count, -1)
         return tables
+
+    def _even_cuts(self, heads: Any, bins: int, before: int) -> Any:
+        """Where to cut sorted codes into bins of equal mass; `before` stands for nowhere."""
+        count, size = heads.shape
+        zeros = 0 if self.data.raw else (heads == 0).sum(axis=1)[:, None]
+        spots = np.arange(1, bins) * (size - zeros) // bins
+        at = spots + (zeros + np.arange(0, count * size, size)[:, None])
+        cuts = heads.take(at, mode="clip") + heads.take(at - 1, mode="clip")
+        cuts >>= 1
+        if spots.min() == 0:
+            cuts[np.broadcast_to(spots == 0, cuts.shape)] = before
+        return cuts
+
+    def _cuts_between(self, heads: Any, cuts: Any, before: int) -> Any:
+        """The same cuts, but between every two codes of features that have few."""
+        differ = heads[:, 1:] > heads[:, :-1]
+        if not self.data.raw:
+            differ &= heads[:, :-1] > 0
+        few = differ.sum(axis=1) < self.task.n_bins
+        between = np.where(differ, (heads[:, 1:] + heads[:, :-1]) >> 1, before)
+        both = np.full((len(heads), max(cuts.shape[1], between.shape[1])), before, np.int16)
+        both[:, both.shape[1] - cuts.shape[1] :] = cuts
+        both[few] = before
+        both[few, both.shape[1] - between.shape[1] :] = between[few]
+        return np.maximum.accumulate(both, axis=1)
 
     def count(
         self, racing: list[ArrayContender], stride: int, start: int, end: int
@@ -424,6 +434,35 @@ class NumpyNodes:
                 np.add.at(h.reshape(-1), cells, moments)
             drawn = drawn * labels
         return squares
+
+    def second_look(self, *given: Any) -> Split:
+        """Look for a better threshold near the winner's: see `second_look`."""
+        return second_look(self.task, self._count_within, *given)
+
+    def _count_within(self, c: Any, stride: int, start: int, end: int, low: int, high: int) -> int:
+        """`second_look.count_within` on arrays."""
+        width, made = self.data.width, 0
+        h = np.zeros((width, stride), np.int64)
+        for at in range(start, end, PART):
+            if at > start and self.task.budget.late():
+                return -made
+            rows = self.rows[at : min(end, at + PART)]
+            codes = self._gather([c.feature], rows)[0]
+            kept = (codes > low) & (codes <= high)
+            rows, bins = rows[kept], codes[kept].astype(np.intp) + (1 - low)
+            made += len(rows)
+            labels = self.labels.take(rows).astype(np.int64)
+            drawn = self.drawn.take(rows).astype(np.int64)
+            if not self.data.regression:
+                np.add.at(h, (labels, bins), drawn)
+                continue
+            if width == 5:
+                labels = labels // 32 - 1024
+            for moment in h:
+                np.add.at(moment, bins, drawn)
+                drawn = drawn * labels
+        c.h[:] = h.ravel().tolist()
+        return made
 
     def total(self, contender: ArrayContender, stride: int) -> list[int]:
         """The cells of all rows that a race has counted."""
@@ -548,7 +587,7 @@ def counted_at_once(task: Training, cells: int) -> int:
 def more_bytes(task: Training) -> int:
     """Memory that these operations take beyond that of plain Python."""
     data = task.data
-    bins = task.n_bins + 1 if data.categories == [None] * data.m else 256
+    bins = most_bins(task) + 1 if data.categories == [None] * data.m else 256
     cells = task.max_features * bins * data.width
     part = min(counted_at_once(task, cells), task.sample_size * task.max_features)
     return 30 * max(part, LOOK_ROWS * task.max_features) + 80 * cells

@@ -149,7 +149,8 @@ class RandomForestClassifier(ForestClassifier):
     - `budget`: the maximum number of insertions, or `Budget(insertions=, seconds=, bytes=)`. If
       it is short, trees get smaller, and then fewer.
     - `splitter`: "mab" (the default), "mab-paper" (Algorithm 1 of the paper) or "exact".
-    - `n_bins`: the number of bins into which a race groups the values of a feature.
+    - `n_bins`: the least number of bins into which a race groups the values of a feature (16); a
+      large node has up to four times as many.
     - `engine`: "native", "numpy" or "pure"; by default the fastest one present.
     - `categorical_features`: the categorical columns by name, by number, or as a list of booleans;
       by default the columns of a DataFrame that are categories or text.

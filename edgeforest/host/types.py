@@ -133,6 +133,17 @@ class NodeOperations(Protocol):
     ) -> bool:
         """Whether another arm of the leading feature may still beat its best by more than slack."""
 
+    def second_look(
+        self,
+        lead: Any,
+        stride: int,
+        total: list[int],
+        rest: float,
+        rows: tuple[int, int, int],
+        /,
+    ) -> Any:
+        """The Split by the best code near the winner's threshold, in a large node."""
+
     def race_small(self, start: int, end: int, rng: Any, /) -> Generator[Any, None, Any]:
         """Find the split of a small node: yields as a race does, and returns a Split or None."""
 

@@ -76,7 +76,7 @@ void ef_sort_codes(ef_order *o, const uint8_t *codes, int n)
 }
 #endif
 
-/* These three write to `wanted` where to cut, and return how many cuts there are. */
+/* These write to `wanted` where to cut, and return how many cuts there are. */
 
 /* At random (extra) or equally spaced (paper), between the smallest code and the largest. */
 EF_APART static int spaced_cuts(ef_tree *tree, const ef_column *column, int first, int last,
@@ -101,22 +101,6 @@ EF_APART static int spaced_cuts(ef_tree *tree, const ef_column *column, int firs
         wanted[i] = (int16_t)code;
     }
     return bins - 1;
-}
-
-/* At the codes of the first `few` rows. The smallest code is at place `at` of the order. */
-static int cuts_of_few(const ef_contender *c, const ef_order *o, int at, int few, int16_t *wanted)
-{
-    uint8_t seen[256];
-    int count = 0;
-    memset(seen, 0, sizeof seen);
-    for (int i = 0; i < few; i++)
-        seen[c->head[i]] = 1;
-    for (int i = at; i < o->distinct - 1; i++)
-        if (seen[o->codes[i]])
-            wanted[count++] = o->codes[i];
-    if (count == 0 && at < o->distinct - 1)
-        wanted[count++] = o->codes[o->distinct - 2];
-    return count;
 }
 
 /* So that bins have the same number of rows. */
@@ -144,6 +128,16 @@ static int even_cuts(const ef_order *o, int at, int bins, int16_t *wanted)
         wanted[0] = (int16_t)((o->codes[o->distinct - 2] + last) >> 1);
         count = 1;
     }
+    return count;
+}
+
+int ef_small_cuts(const ef_task *task, const ef_order *o, int at, int16_t *wanted)
+{
+    int count = 0;
+    if (o->distinct - at > task->n_bins)
+        return even_cuts(o, at, task->n_bins, wanted);
+    for (; at < o->distinct - 1; at++)
+        wanted[count++] = (int16_t)((o->codes[at] + o->codes[at + 1]) >> 1);
     return count;
 }
 
@@ -186,7 +180,7 @@ static void cut_bins(const ef_task *task, ef_contender *c, const ef_order *o, in
     c->bins = (uint8_t)bin;
 }
 
-void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int few)
+void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int bins)
 {
     const ef_task *task = tree->task;
     const ef_column *column = c->column;
@@ -204,11 +198,26 @@ void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, in
     int count;
     if (task->extra || EF_IS_PAPER(task))
         count = spaced_cuts(tree, column, o->codes[at], o->codes[o->distinct - 1], wanted);
-    else if (few)
-        count = cuts_of_few(c, o, at, few, wanted);
+    else if (bins)
+        count = even_cuts(o, at, bins, wanted);
     else
-        count = even_cuts(o, at, task->n_bins, wanted);
+        count = ef_small_cuts(task, o, at, wanted);
     cut_bins(task, c, o, all, wanted, count);
+}
+
+int ef_bins_for(const ef_task *task, int64_t n)
+{
+    int64_t bins = n / EF_ROWS_PER_BIN, most = (int64_t)EF_MORE_BINS * task->n_bins;
+    bins = bins < most ? bins : most;
+    bins = bins > task->n_bins ? bins : task->n_bins;
+    return bins < 255 ? (int)bins : 255;
+}
+
+int ef_most_bins(const ef_task *task)
+{
+    if (task->extra || EF_IS_PAPER(task))
+        return task->n_bins;
+    return ef_bins_for(task, EF_MASK);
 }
 
 int ef_draw_next(ef_tree *tree, const ef_row *rows, int head, int32_t *drawn, ef_contender *c)
@@ -261,6 +270,7 @@ int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
     int head = n < EF_GROUP_ROWS ? (int)n : EF_GROUP_ROWS, chosen = 0;
     int64_t look = n < EF_LOOK_ROWS ? n : EF_LOOK_ROWS;
     int32_t drawn = 0;
+    int bins = ef_bins_for(tree->task, n);
     ef_order order;
     if (EF_IS_ROW_MAJOR(tree->task) && n > EF_EXACT_BELOW) { /* smaller nodes are in the cache already */
         ptrdiff_t step = tree->task->columns[0].step;
@@ -274,7 +284,7 @@ int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
         if (!ef_draw_next(tree, rows, head, &drawn, c))
             break;
         if (order_codes(tree, rows, head, look, c, &order)) {
-            ef_make_bins(tree, c, &order, 0, 0); /* all codes: data may change meanwhile */
+            ef_make_bins(tree, c, &order, 0, bins); /* all codes: data may change meanwhile */
             chosen++;
         }
     }

@@ -53,26 +53,23 @@ int32_t ef_make_bounds(float *sample, size_t n, float *spare, float *bounds)
     for (size_t i = 0; i < n; i++)
         if (i == 0 || sample[i] > spare[distinct - 1])
             spare[distinct++] = sample[i];
-    const float *ordered = sample;
-    size_t parts = 128;
-    int spaced = distinct > 255; /* half of the bounds are of equal mass, half equally spaced */
-    if (!spaced) {
-        ordered = spare;
-        n = parts = distinct;
-    }
+    const float *ordered = spare; /* each value once */
+    /* Of many, a quarter of the bounds are spread over them, the others equally spaced. */
+    size_t parts = distinct > 255 ? 64 : distinct, spaced = distinct > 255 ? 192 : 1;
+    n = distinct;
     double low = (double)ordered[0], high = (double)ordered[n - 1];
     int32_t count = 0;
     bounds[count++] = ordered[0];
-    for (size_t i = 1, j = spaced ? 1 : parts; i < parts || j < parts;) {
+    for (size_t i = 1, j = 1; i < parts || j < spaced;) {
         float cut = EF_HUGE, even = EF_HUGE;
         if (i < parts) {
             float a = ordered[i * n / parts - 1], b = ordered[i * n / parts];
             cut = (float)((double)a * 0.5 + (double)b * 0.5);
             cut = cut < b ? cut : a; /* a, where no float32 lies between the two */
         }
-        if (j < parts)
-            even = (float)(low + (high - low) * (double)j / (double)parts);
-        if (i < parts && (j == parts || cut <= even)) {
+        if (j < spaced)
+            even = (float)(low + (high - low) * (double)j / (double)spaced);
+        if (i < parts && (j == spaced || cut <= even)) {
             i++;
         } else {
             cut = even;

@@ -28,7 +28,7 @@ static size_t add_aligned(size_t at, size_t bytes)
 /* The most cells that one histogram can have. */
 static size_t most_cells(const ef_task *task)
 {
-    size_t most = (size_t)task->n_bins + 1;
+    size_t most = (size_t)ef_most_bins(task) + 1;
     for (int32_t i = 0; i < task->n_usable; i++) {
         size_t kinds = (size_t)task->columns[task->usable[i]].categories + 1;
         most = kinds > most ? kinds : most;
@@ -52,6 +52,9 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
 {
     size_t at = 0, rows = most_rows(task), width = (size_t)task->width;
     size_t racing = task->max_features > 2 ? (size_t)task->max_features : 2;
+    size_t cells = ef_product(racing, most_cells(task)), look = 256 * width;
+    if (task->sample_size > EF_EXACT_BELOW && cells < look) /* for a second look */
+        cells = look;
 #define PART(field, type, bytes)                                                                   \
     do {                                                                                           \
         if (base)                                                                                  \
@@ -62,7 +65,7 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
     PART(sums, int64_t, 7 * width * sizeof(int64_t));
     PART(influences, ef_real, 4 * width * sizeof(ef_real));
     PART(contenders, ef_contender, ef_product(racing, sizeof(ef_contender)));
-    PART(cells, void, ef_product(ef_product(racing, most_cells(task)), cell_bytes(task)));
+    PART(cells, void, ef_product(cells, cell_bytes(task)));
     PART(racing, uint32_t, racing * sizeof(uint32_t));
     PART(rows, ef_row, ef_product(rows, sizeof(ef_row)));
     PART(numbers, uint16_t, width * sizeof(uint16_t));

@@ -225,6 +225,9 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split);
 /* The gain of a split of rows start .. end at `middle`, computed from all of them. */
 ef_real ef_gain(ef_tree *tree, int64_t start, int64_t middle, int64_t end);
 
+/* The most bins that a feature of numbers can have: most_bins of nodes.py. */
+int ef_most_bins(const ef_task *task);
+
 /* For races whose rows come one by one. Sum up a histogram: returns how many rows the node has, and
  * sets their impurity. */
 int64_t ef_sum_up(ef_tree *tree, const ef_contender *c, ef_real *its_impurity);

@@ -311,7 +311,10 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
             break;
         r.batch = r.seen >> 1 > task->batch ? r.seen >> 1 : task->batch;
     }
-    return ef_decide_by_cells(tree, lead, r.rest, split);
+    ef_decide_by_cells(tree, lead, r.rest, split);
+    if (r.n > EF_EXACT_BELOW && !task->extra)
+        ef_second_look(tree, lead, start, r.seen, r.n, r.rest, split);
+    return 1;
 }
 
 /* ---- For races whose rows come one by one: online_race.c ---- */

@@ -5,6 +5,7 @@
  *   bins.c        which features race, and how their codes are grouped into bins
  *   count.c       rows are counted into histograms, as far as the budget goes
  *   small.c       nodes of at most EF_GROUP_ROWS rows
+ *   second_look.c in a large node, every code near the winning threshold
  *   race.c        the rounds of MABSplit, until a split is good enough
  *   race_paper.c  Algorithm 1 of the paper
  */
@@ -131,8 +132,15 @@ void ef_sort_codes(ef_order *o, const uint8_t *codes, int n);
 
 /* Nodes.contender: make the bins of a feature from the codes of the node's first rows. With
  * `all`, no other rows will be counted, so the table gets only their codes. Bins hold the same
- * number of those rows; with `few`, the codes of the first `few` rows are their bounds. */
-void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int few);
+ * number of those rows; if `bins` is 0, the node is small. */
+void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int bins);
+
+/* Where to cut the codes of a small node, the first of which is at place `at`: between every two if they
+ * are few, else so that bins have the same number of rows. Returns how many cuts there are. */
+int ef_small_cuts(const ef_task *task, const ef_order *o, int at, int16_t *wanted);
+
+/* How many bins a feature has in a race of n rows: bins_for of nodes.py. */
+int ef_bins_for(const ef_task *task, int64_t n);
 
 /* Draw the next feature and get the codes of the node's first rows. `drawn` counts the features that
  * were drawn. Returns 0 when none is left. */
@@ -166,6 +174,11 @@ int ef_decide(ef_tree *tree, const ef_contender *lead, ef_real rest, int some_mi
 
 /* The same for an arm that has a histogram. */
 int ef_decide_by_cells(ef_tree *tree, const ef_contender *lead, ef_real rest, ef_split *split);
+
+/* In a large node, of which `seen` rows were counted: look for a better threshold near the winner's,
+ * which has made `split`. Overwrites the winner and all histograms. */
+void ef_second_look(ef_tree *tree, ef_contender *lead, int64_t start, int64_t seen, int64_t n,
+                    ef_real rest, ef_split *split);
 
 /* Find the split of a small node, or by the paper's algorithm; return whether there is one. */
 int ef_race_small(ef_tree *tree, int64_t start, int64_t n, ef_split *split);

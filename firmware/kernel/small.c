@@ -127,43 +127,27 @@ static inline int score_mask(ef_tree *tree, const ef_small *small, const ef_mask
     return 1;
 }
 
-/* Find the best threshold of a feature among the codes of the first `few` rows; none is missing. */
-static void best_of_few(ef_tree *tree, ef_contender *c, const ef_small *small, int few,
-                        const int64_t *total, int64_t size)
+/* Find the best threshold of a feature; no value is missing. */
+static void best_by_masks(ef_tree *tree, ef_contender *c, const ef_small *small,
+                          const int64_t *total, int64_t size)
 {
-    uint64_t tried[4] = {0, 0, 0, 0};
-    uint8_t *codes = c->head, last = codes[0], under = 0;
-    int some = 0;
-    memset(codes + small->n, codes[0], (size_t)(small->padded - small->n));
-    for (int i = 0; i < small->padded; i++)
-        last = codes[i] > last ? codes[i] : last;
+    ef_order o;
+    int16_t cuts[256];
+    ef_sort_codes(&o, c->head, small->n);
+    int count = ef_small_cuts(tree->task, &o, 0, cuts), before = -1, last = o.codes[o.distinct - 1];
+    memset(c->head + small->n, 255, (size_t)(small->padded - small->n));
     c->found = 0;
-    for (int i = 0; i <= few; i++) {
-        uint8_t code;
-        if (i < few) {
-            code = codes[i];
-            uint64_t bit = (uint64_t)1 << (code & 63);
-            if (code == last || tried[code >> 6] & bit)
-                continue;
-            tried[code >> 6] |= bit;
-        } else { /* if none of the few is below the largest code: the next below it */
-            if (some)
-                break;
-            for (int k = 0; k < small->n; k++)
-                if (codes[k] < last && codes[k] >= under)
-                    under = codes[k];
-            code = under;
-        }
-        some = 1;
+    for (int i = 0; i < count; i++) {
         ef_mask mask;
         ef_real score;
-        rows_up_to(codes, small->padded, code, &mask);
-        if (!score_mask(tree, small, &mask, total, size, &score))
+        if (cuts[i] <= before || cuts[i] >= last)
             continue;
-        if (!c->found || score > c->score || (score == c->score && code < c->cuts[1])) {
+        before = cuts[i];
+        rows_up_to(c->head, small->padded, (uint8_t)before, &mask);
+        if (score_mask(tree, small, &mask, total, size, &score) && (!c->found || score > c->score)) {
             c->found = 1;
             c->score = score;
-            c->cuts[1] = code;
+            c->cuts[1] = (uint8_t)before;
         }
     }
     c->bin = 1;
@@ -172,11 +156,11 @@ static void best_of_few(ef_tree *tree, ef_contender *c, const ef_small *small, i
 
 /* Find the best arm of a feature by a histogram. */
 static void best_by_cells(ef_tree *tree, ef_contender *c, const ef_row *rows, int n,
-                          const ef_piece *piece, int few, int64_t size)
+                          const ef_piece *piece, int64_t size)
 {
     ef_order order;
     ef_sort_codes(&order, c->head, n);
-    ef_make_bins(tree, c, &order, 1, few);
+    ef_make_bins(tree, c, &order, 1, 0);
     c->h = c == tree->contenders ? 0 : tree->most_cells;
     ef_zero_cells(tree, c->h, (size_t)(c->bins + 1) * (size_t)tree->width);
     ef_count(tree, c, rows, n, piece, 1);
@@ -198,28 +182,17 @@ static void sum_left(ef_tree *tree, const ef_contender *c, int n, const ef_piece
         }
 }
 
-/* A code midway between the split's and the next one in the node. */
-static uint8_t midway(const ef_contender *c, int n, uint8_t code)
-{
-    int next = 256;
-    for (int i = 0; i < n; i++)
-        if (c->head[i] > code && c->head[i] < next)
-            next = c->head[i];
-    return next < 256 ? (uint8_t)((code + next) >> 1) : code;
-}
-
 /* Nodes.race_small */
 int ef_race_small(ef_tree *tree, int64_t start, int64_t n_rows, ef_split *split)
 {
     const ef_task *task = tree->task;
     const ef_row *rows = tree->rows + start;
     ef_contender *best = NULL, *c = tree->contenders, *other = tree->contenders + 1;
-    int n = (int)n_rows, few = task->n_bins > 4 ? task->n_bins / 2 - 1 : 1, best_has_cells = 1;
+    int n = (int)n_rows, best_has_cells = 1;
     int32_t drawn = 0, chosen = 0;
     int64_t *total = EF_TOTAL(tree);
     ef_piece piece;
     ef_small small = {n, (n + 15) & ~15, tree->planes};
-    few = few < n ? few : n;
     ef_look_up(tree, rows, n, &piece);
     lay_planes(tree, &piece, &small, total);
     int64_t size = ef_rows_in(tree, total);
@@ -235,9 +208,9 @@ int ef_race_small(ef_tree *tree, int64_t start, int64_t n_rows, ef_split *split)
         int by_cells = EF_IS_SMALL || task->extra || tree->times16 || c->column->categories ||
                        (!task->raw && memchr(c->head, 0, (size_t)n));
         if (by_cells)
-            best_by_cells(tree, c, rows, n, &piece, few, size);
+            best_by_cells(tree, c, rows, n, &piece, size);
         else
-            best_of_few(tree, c, &small, few, total, size);
+            best_by_masks(tree, c, &small, total, size);
         if (c->found && (!best || c->score > best->score)) {
             ef_contender *unused = best ? best : other;
             best = c;
@@ -256,7 +229,5 @@ int ef_race_small(ef_tree *tree, int64_t start, int64_t n_rows, ef_split *split)
         sum_left(tree, best, n, &piece);
         ef_decide(tree, best, 0.0, 0, split);
     }
-    if (!best->equal && !task->extra)
-        split->code = midway(best, n, split->code);
     return 1;
 }

@@ -14,6 +14,7 @@ target_sources(usermod_edgeforest INTERFACE
     ${EF_KERNEL}/data.c
     ${EF_KERNEL}/grow.c
     ${EF_KERNEL}/race.c
+    ${EF_KERNEL}/second_look.c
     ${EF_KERNEL}/small.c
 )
 target_include_directories(usermod_edgeforest INTERFACE ${CMAKE_CURRENT_LIST_DIR} ${EF_KERNEL})

@@ -4,7 +4,7 @@
 EF_DIR := $(USERMOD_DIR)
 SRC_USERMOD_C += $(addprefix $(EF_DIR)/, module.c predictor.c trees.c)
 SRC_USERMOD_C += $(addprefix $(EF_DIR)/../kernel/, \
-	arms.c bins.c compact.c count.c criteria.c data.c grow.c race.c small.c)
+	arms.c bins.c compact.c count.c criteria.c data.c grow.c race.c second_look.c small.c)
 CFLAGS_USERMOD += -I$(EF_DIR) -I$(EF_DIR)/../kernel
 # A board whose MicroPython computes in double: EF_REAL=double.
 EF_REAL ?= float

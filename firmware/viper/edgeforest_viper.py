@@ -23,8 +23,8 @@ from edgeforest.nodes import Nodes, sides
 PIECE = 1024  # rows between two looks at the clock
 MOST = 30000  # rows drawn whose squares still add up in 32 bits
 OPERATIONS = (
-    "draw contenders race_small total rank measure better_threshold is_mixed draws cells count "
-    "partition"
+    "draw contenders race_small total rank measure better_threshold second_look is_mixed draws cells "
+    "count partition"
 )
 
 
