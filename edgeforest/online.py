@@ -580,8 +580,9 @@ class OnlineForest:
         Both say the same. To copy the trees takes the time of some thousand answers.
         """
         with self._lock:
-            if not self._blind and is_sequence(rows):
-                few = self._model is None and len(rows) <= max(FEW, self.head.n_features)
+            if not self._blind:
+                few = self._model is None and is_sequence(rows)
+                few = few and len(rows) <= max(FEW, self.head.n_features)
                 if few or self._grove.choice():  # a copy does not have the linear model
                     return how(self.head, rows)
             model = self._now()
