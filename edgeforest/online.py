@@ -577,13 +577,12 @@ class OnlineForest:
     def _ask(self, rows: "Any", how: "Callable[[Forest, Any], Any]") -> "Any":
         """Let the learner answer as it is now; if the trees do, for many rows a forest of copies does.
 
-        Both say the same. To copy the trees takes the time of some thousand answers.
+        Both say the same. A copy takes the time of some thousand answers; the linear model has none.
         """
         with self._lock:
             if not self._blind:
-                few = self._model is None and is_sequence(rows)
-                few = few and len(rows) <= max(FEW, self.head.n_features)
-                if few or self._grove.choice():  # a copy does not have the linear model
+                few = self._model is None and is_sequence(rows) and len(rows)
+                if 0 < few <= max(FEW, self.head.n_features) or self._grove.choice():
                     return how(self.head, rows)
             model = self._now()
         return how(model, rows)
