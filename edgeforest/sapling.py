@@ -20,7 +20,7 @@ if 0:  # for type checkers: a board compiles nothing of it
 # Measured choices: benchmarks/online.py.
 START = 16  # rows that a leaf waits for before it races
 FADES = (3, 12, 50)  # rows that the votes of a leaf stand for, in each of its memories
-RATES = (0.002, 0.01, 0.05)  # how far one row moves the weights of the linear model
+RATES = (0.01, 0.05)  # how far one row moves the weights of the linear model
 BROAD = 10  # features that a race has at least, if there are as many and memory for them
 SPARES = 256  # the most rows of rare classes that are kept beside the window
 BYTES = 16_000_000  # of an online forest, by default

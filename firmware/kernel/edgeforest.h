@@ -306,7 +306,7 @@ typedef struct {
 } ef_plan;
 
 #define EF_MEMORIES 3 /* of a leaf, at most */
-#define EF_RATES 3 /* of the linear model */
+#define EF_RATES 2 /* of the linear model */
 #define EF_ANSWERS (1 + 2 * EF_RATES) /* the trees; each rate alone, and with the trees */
 
 typedef struct ef_sapling ef_sapling;

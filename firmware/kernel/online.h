@@ -20,7 +20,7 @@
 #define MOST (1u << 28)
 #define LATELY 9
 #define SPARES 256
-#define RATES {0.002,0.01,0.05}
+#define RATES {0.01,0.05}
 #define FADES {3,12,50}
 #define NONE 0xFFFF
 #define TOLERANCE 0.1
