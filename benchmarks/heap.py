@@ -157,7 +157,13 @@ def prove(bench: Bench) -> int:
     for kilobytes, rom, words, task in fits():
         chance = random.Random(bench.seed)
         heap = kilobytes * 10 // 11
-        ended = [attempt(task, replace(bench, rom=rom), heap, chance) for _ in range(bench.runs)]
+        seeds = [chance.random() for _ in range(bench.runs)]
+        with ThreadPoolExecutor(bench.jobs) as pool:
+            tries = [
+                pool.submit(attempt, task, replace(bench, rom=rom), heap, random.Random(seed))
+                for seed in seeds
+            ]
+        ended = [one.result() for one in tries]
         failed |= not all(ended)
         place = "ROMFS" if rom else "filesystem"
         print(f"| {kilobytes} kB | {place} | {words} | {sum(ended)} of {bench.runs} |", flush=True)

@@ -327,7 +327,9 @@ class Grower:
         """Make the operations on nodes, and on a board room for the whole forest."""
         task, forest = self.task, self.task.grown
         if BOARD and task.sample_size > EXACT_BELOW:
-            import edgeforest.intervals  # noqa: F401  before what comes and goes
+            # Large nodes need them: before what comes and goes.
+            import edgeforest.intervals
+            import edgeforest.second_look  # noqa: F401
         collect()
         self.nodes = self.make_nodes(task)
         if BOARD and task.budget.bytes is None and not forest.roots:
