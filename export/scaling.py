@@ -22,7 +22,8 @@ RowType: TypeAlias = Literal["float32", "int16", "uint8"]
 Scale: TypeAlias = float | Literal["auto"] | None
 
 RANGES = {"int16": (-32768, 32767), "uint8": (0, 255)}  # of the rows that are whole numbers
-GRID = 128  # training puts thresholds at halves; with many values, at 1/128 parts of the range
+# Training puts thresholds at halves; with many values, at 1/192 parts of the range (once 1/128).
+GRID = 384
 MOST = 30  # the highest power of ten for a scale: float32 ends at 38
 
 
@@ -126,12 +127,13 @@ def _refuse_outside(forest: Forest, f: int, cuts: set[float], rows: RowType, sca
 def _refuse_fractions(forest: Forest, rows: RowType) -> None:
     """Refuse thresholds that training on whole numbers does not make.
 
-    It makes them at values, midway between two values, and at 1/128 parts of a range of at least
+    It makes them at values, midway between two values, and at 1/192 parts of a range of at least
     255. A tree has at most one of the last kind between two neighbouring whole numbers.
     """
     seen: dict[tuple[int, int, int], float] = {}
     for t, f, cut in _splits(forest):
-        if cut * 2 % 1 and (cut * GRID % 1 or seen.setdefault((t, f, math.floor(cut)), cut) != cut):
+        part = float32(round(cut * GRID) / GRID)
+        if cut * 2 % 1 and (part != cut or seen.setdefault((t, f, math.floor(cut)), cut) != cut):
             raise ValueError(
                 f"feature {quoted(forest.names[f])} was trained on fractions (it has a threshold of "
                 f"{cut:.7g}), which {rows} cannot hold; use scale=10 or scale=auto, scale=1 to "

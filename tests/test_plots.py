@@ -163,13 +163,15 @@ def test_rows_that_answer_yes_go_left():
 
 
 def test_names_are_shortened_and_not_taken_for_formulas():
-    ax = plot_tree(FORESTS["pure leaves"], 0, None)
-    labels = plot_importances(FORESTS["pure leaves"]).get_yticklabels()
-    assert not any(text.get_parse_math() for text in [*ax.texts, *labels])
-    found = texts(ax)
+    forest = FORESTS["pure leaves"]
+    trees = [plot_tree(forest, t, None) for t in range(len(forest))]
+    labels = plot_importances(forest).get_yticklabels()
+    assert not any(text.get_parse_math() for ax in trees for text in [*ax.texts, *labels])
+    found = [text for ax in trees for text in texts(ax)]
     assert "a name that…wn in a box" in found
     assert any(text.startswith("$x$") for text in found)
     assert not any(NAMES[2] in text for text in found)
+    found = texts(plot_tree(FORESTS["classes"], 0, None))
     assert any(re.fullmatch("(colour )?is '[abc]'", text) for text in found)
 
 
