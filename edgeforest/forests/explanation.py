@@ -122,7 +122,7 @@ class Explanation:
         >>> forest = train(rows, [x > 1 for x, in rows], n_trees=2)
         >>> print(explain(forest, [1]).path(1))
         tree 1 says False 100%, because
-          0.5 < x0 <= 1.5
+          x0 <= 1.5
         """
         return str(self.paths[place("tree", tree, len(self.paths))])
 
@@ -229,9 +229,9 @@ def export_text(
     >>> print(export_text(forest, max_depth=1, decimals=1))
     tree 0
     |--- x1 is present
-    |   |--- x0 <= 5.5 or missing
-    |   |   |--- truncated branch of depth 5
-    |   |--- x0 > 5.5
+    |   |--- x0 <= 4.5 or missing
+    |   |   |--- truncated branch of depth 4
+    |   |--- x0 > 4.5
     |   |   |--- truncated branch of depth 4
     |--- x1 is missing
     |   |--- x0 <= 4.5 or missing
