@@ -32,7 +32,7 @@ from edgeforest import forest as forest_file
 from edgeforest.engines import load
 from edgeforest.forest import Forest
 
-EXAMPLES = int(os.environ.get("EDGEFOREST_EXAMPLES", "250"))  # of the grid; raise it at will
+EXAMPLES = int(os.environ.get("EDGEFOREST_EXAMPLES", "150"))  # of the grid; raise it at will
 NAN = float("nan")
 
 KINDS = ("random-forest", "extra-trees", "random-patches")
