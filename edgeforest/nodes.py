@@ -75,16 +75,16 @@ class Nodes:
 
             return draw_once(self, rng)
         times = self.times
-        most = 65535
+        most = 255 if data.weights is None else 65535
         for i in range(data.n):
             times[i] = 0
         front = 0
         for at in range(0, size, SOME_ROWS):
-            some = rows[at : min(size, at + SOME_ROWS)]
             if data.weights is None:
-                most = 255
                 some = array("I", range(min(size - at, SOME_ROWS)))
                 rng.fill(some, data.drawable())
+            else:
+                some = rows[at : min(size, at + SOME_ROWS)]
             for row in some:
                 if patch:
                     row = patch[row]

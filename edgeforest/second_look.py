@@ -16,9 +16,8 @@ if 0:  # for type checkers: a board compiles nothing of it
 
 AT_ONCE = 64  # rows: lists are fast and large
 REACH = 2  # bins on either side of the threshold that are counted by code
-LOOK_CODES = (
-    253  # codes that are looked at: with the bins below and above them 255, as a byte can count
-)
+# Codes that are looked at: with the bins below and above them 255, as a byte can count.
+LOOK_CODES = 253
 
 
 def second_look(

@@ -162,9 +162,7 @@ int64_t ef_insert(ef_tree *tree, int n_racing, int64_t start, int64_t *granted, 
         if (ef_ask(tree, (int64_t)n * n_racing, 0) != EF_GO) {
             int64_t rest = end - at - n;
             *granted -= rest;
-            tree->insertions -= rest * n_racing;
-            if (tree->left >= 0)
-                tree->left += rest * n_racing;
+            ef_give_back(tree, rest * n_racing);
             break;
         }
     }

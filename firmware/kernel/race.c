@@ -230,10 +230,9 @@ static int64_t count_round(ef_tree *tree, ef_rounds *r)
         r->rest = (ef_real)(r->n - r->seen) / (ef_real)(r->n - 1) * (ef_real)r->squares /
                   (ef_real)(size * size);
     if (granted > 0) {
-        int64_t least = (tree->task->min_samples_leaf * r->seen + r->n - 1) / r->n;
+        int64_t least = ef_least_rows(tree->task, r->seen, r->n);
         for (int j = 0; j < r->n_racing; j++)
-            ef_best_arm(tree, tree->contenders + tree->racing[j], total, size,
-                        least < 1 ? 1 : least);
+            ef_best_arm(tree, tree->contenders + tree->racing[j], total, size, least);
     }
     int kept = 0;
     for (int j = 0; j < r->n_racing; j++)

@@ -159,6 +159,21 @@ int64_t ef_look_up(ef_tree *tree, const ef_row *rows, int n, ef_piece *piece);
 void ef_count(ef_tree *tree, const ef_contender *c, const ef_row *rows, int n,
               const ef_piece *piece, int first);
 
+/* Rows that each side of an arm must have: Training.least_rows. */
+static inline int64_t ef_least_rows(const ef_task *task, int64_t seen, int64_t n)
+{
+    int64_t least = (task->min_samples_leaf * seen + n - 1) / n;
+    return least < 1 ? 1 : least;
+}
+
+/* Budget.give_back: insertions that were granted, and not made. */
+static inline void ef_give_back(ef_tree *tree, int64_t insertions)
+{
+    tree->insertions -= insertions;
+    if (tree->left >= 0)
+        tree->left += insertions;
+}
+
 /* Budget.take: ask for rows of `per_row` insertions each; returns how many of them are granted. */
 int64_t ef_take(ef_tree *tree, int64_t rows, int64_t per_row);
 

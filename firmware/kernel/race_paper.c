@@ -162,9 +162,7 @@ int ef_race_paper(ef_tree *tree, int n_racing, int64_t start, int64_t n, ef_spli
         if (tree->stopped)
             return 0;
         ef_total_of(tree, tree->contenders + tree->racing[0]);
-        ef_round r = {ef_rows_in(tree, EF_TOTAL(tree)),
-                      (task->min_samples_leaf * seen + n - 1) / n, 0.0};
-        r.least = r.least < 1 ? 1 : r.least;
+        ef_round r = {ef_rows_in(tree, EF_TOTAL(tree)), ef_least_rows(task, seen, n), 0.0};
         rest = (ef_real)(n - seen) / (ef_real)(n > 1 ? n - 1 : 1) * (ef_real)squares /
                (ef_real)(r.size * r.size);
         r.factor = z * ef_root(rest);

@@ -65,10 +65,7 @@ void ef_second_look(ef_tree *tree, ef_contender *lead, int64_t start, int64_t se
     lead->bins = (uint8_t)(high - low + 2);
     ef_zero_cells(tree, 0, (size_t)(lead->bins + 1) * (size_t)tree->width);
     int64_t made = count_within(tree, lead, start, seen, low, high);
-    int64_t back = most - (made < 0 ? -made : made);
-    tree->insertions -= back;
-    if (tree->left >= 0)
-        tree->left += back;
+    ef_give_back(tree, most - (made < 0 ? -made : made));
     if (made < 0)
         return;
     put(tree, lead, 0, missing);
@@ -84,8 +81,7 @@ void ef_second_look(ef_tree *tree, ef_contender *lead, int64_t start, int64_t se
     }
     lead->cuts[lead->bins] = 255;
     put(tree, lead, lead->bins, rest_of);
-    int64_t least = (task->min_samples_leaf * seen + n - 1) / n;
-    ef_best_arm(tree, lead, total, size, least < 1 ? 1 : least);
+    ef_best_arm(tree, lead, total, size, ef_least_rows(task, seen, n));
     if (!lead->found)
         return;
     ef_decide_by_cells(tree, lead, rest, split);
