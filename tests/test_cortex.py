@@ -140,7 +140,8 @@ def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.syspath_prepend(str(ROOT / "tools"))
         from board_runtimes import build_firmware
 
-        return build_firmware(build, ROOT / "firmware" / "manifest.py", mpy_cross)
+        firmware = ROOT / "firmware"
+        return build_firmware(build, firmware / "manifest.py", mpy_cross, str(firmware))
 
 
 def instructions(done: subprocess.CompletedProcess[str]) -> float:

@@ -180,11 +180,11 @@ def board_mark() -> str:
     return digest.hexdigest()
 
 
-def build_firmware(build: Path, manifest: Path, mpy_cross: str) -> Path:
+def build_firmware(build: Path, manifest: Path, mpy_cross: str, modules: str = "") -> Path:
     """Build the firmware in a folder, with the modules of a manifest frozen; returns it.
 
-    The kernel is a part of it, as a user C module. In a copy of the folder of an earlier build only
-    the kernel and what is frozen are built again.
+    `modules` is a folder of user C modules that become a part of it. In a copy of the folder of an
+    earlier build only what differs is built again.
     """
     source, compilers = RUNTIMES / "micropython-source", RUNTIMES / "compilers"
     for folder in (source, compilers):
@@ -202,16 +202,17 @@ def build_firmware(build: Path, manifest: Path, mpy_cross: str) -> Path:
         "FROZEN_MANIFEST": str(manifest),
         "MICROPY_MPYCROSS": mpy_cross,
         "MICROPY_MPYCROSS_DEPENDENCY": "",  # it is there, and not to be built
+        **({"USER_C_MODULES": modules} if modules else {}),
     }
     make = [find_tool("make"), "-s", f"-j{os.cpu_count() or 1}", "-C", str(port)]
     # Its version is that of the source, not of the repository that git finds around it.
     variables = {"GIT_DIR": str(build / "nowhere"), "MICROPY_MPYCROSS": mpy_cross}
     pairs = [f"{name}={value}" for name, value in given.items()]
-    for part in ("kernel", "natmod"):  # of another checkout, perhaps
-        shutil.rmtree(build / part, ignore_errors=True)
     # Names have numbers, and all parts have to agree on them: make does not see that in a copy.
     names = build / "genhdr" / "qstrdefs.generated.h"
     before = names.read_bytes() if names.is_file() else b""
+    if modules:  # which have names of their own
+        shutil.rmtree(names.parent, ignore_errors=True)
     run([*make, *pairs, str(names)], BUILD_TIMEOUT, variables=variables)
     if names.read_bytes() != before:
         for path in build.rglob("*.o"):

@@ -16,6 +16,4 @@ vpath board.c $(BOARD_DIR)
 SRC_BOARD_O = shared/runtime/gchelper_native.o shared/runtime/gchelper_thumb2.o
 
 MICROPY_VFS_LFS2 = 1
-# The kernel, for programs that bring edgeforest_kernel.py.
-USER_C_MODULES = $(abspath $(BOARD_DIR)/../../firmware)
 MPY_CROSS_FLAGS += -march=armv7m
