@@ -58,6 +58,9 @@ BATCH = 256  # rows of the first round; each later round brings half as many aga
 RACE_ROWS = 512  # rows that a race is expected to need, for sharing out a short budget
 ROOM = 0.65  # of the memory that is free: what a board reserves for a forest, at most
 LEAST_ROWS = 64  # fewer rows than this do not make a race worth running
+LEAST_OTHERS = (
+    16  # rows of other classes than the largest that must be seen before a feature is out
+)
 
 
 def find_split(
@@ -140,7 +143,8 @@ def race(
         lead = max(racing, key=lambda c: c.gain)
         impurity = criterion.impurity(total)
         slack = max(task.tolerance * lead.gain, TOLERANCE_IMPURITY * impurity)
-        if impurity > 0:  # else one class only was seen, of a node that is known to be mixed
+        # What sets a rare class apart shows only in rows of it.
+        if impurity > 0 and (task.data.regression or size - max(total) >= LEAST_OTHERS):
             sure = lead.interval
             racing = [c for c in racing if c is lead or may_beat(c.interval, sure, slack, task.z)]
             if len(racing) == 1 and not nodes.better_threshold(

@@ -19,14 +19,20 @@ GROUP_ROWS = 64  # rows of a node that place its bins
 SOME_ROWS = 64  # rows that are drawn at once
 EXACT_BELOW = 1000  # rows: smaller nodes are counted whole, since the bandit cannot win there
 LOOK_ROWS = 256  # rows of a node in which a feature must vary to take part
-ROWS_PER_BIN = 16  # a node of so many rows has one bin more ...
+ROWS_PER_BIN = 32  # a node of so many rows has one bin more ...
 MORE_BINS = 4  # ... up to so many times n_bins
+NO_BINS = bytes(256)  # a table that has every code in the bin of missing values
 
 
 def bins_for(task: "Any", n: "int") -> "int":
     """The bins of a feature in a race of n rows."""
     least: "int" = task.n_bins
     return min(255, max(least, min(MORE_BINS * least, n // ROWS_PER_BIN)))
+
+
+def spaced_of(bins: "int", n: "int") -> "int":
+    """How many of the cuts are equally spaced: the first rows of a large node may lack its extremes."""
+    return bins >> 2 if n > EXACT_BELOW else 0
 
 
 def most_bins(task: "Any") -> "int":
@@ -98,11 +104,10 @@ class Nodes:
                     times[row] += 1
         return front
 
-    def drawn(self, start: "int", end: "int", rng: "Rng", bins: "int") -> "Iterator[Contender]":
+    def drawn(self, start: "int", end: "int", rng: "Rng", small: "bool") -> "Iterator[Contender]":
         """Draw features that vary among the node's first rows, one by one, each with its bins.
 
-        With no number of `bins`, in a small node, codes have one each if they are few; and a feature
-        that does not vary takes up a place, as long as there is another.
+        In a small node a feature that does not vary takes up a place, as long as there is another.
         """
         rows = self.rows
         features = self.task.features[:]
@@ -113,24 +118,24 @@ class Nodes:
             j = i + rng.below(len(features) - i)
             features[i], features[j] = features[j], features[i]
             column = self.data.columns[features[i]]
-            codes = [column[row] for row in head]
-            codes.sort()
-            if codes[0] == codes[-1]:  # the same so far: a rare value may show up further on
+            codes = distinct([column[row] for row in head])
+            if len(codes) == 1:  # the same so far: a rare value may show up further on
                 for at in range(start + GROUP_ROWS, min(end, start + LOOK_ROWS)):
                     if column[rows[at]] != codes[0]:
-                        codes = sorted([codes[0], column[rows[at]]])
+                        codes = distinct([codes[0], column[rows[at]]])
                         break
             i += 1
-            if codes[0] != codes[-1]:
+            if len(codes) > 1:
                 chosen += 1
                 # In a small node one table serves all: each is counted before the next is made.
-                yield self.contender(features[i - 1], codes, bins, rng, chosen - 1 if bins else 0)
-            if not bins and chosen and i >= most:
+                place = 0 if small else chosen - 1
+                yield self.contender(features[i - 1], codes, end - start, rng, place)
+            if small and chosen and i >= most:
                 break
 
     def contenders(self, start: "int", end: "int", rng: "Rng") -> "tuple[list[Contender], int]":
         """All features of a race, in their order, and how many cells apart their classes lie."""
-        chosen = list(self.drawn(start, end, rng, bins_for(self.task, end - start)))
+        chosen = list(self.drawn(start, end, rng, False))
         chosen.sort(key=lambda c: c.feature)
         stride = 1 + max([c.bins for c in chosen], default=0)
         for c in chosen:
@@ -138,45 +143,47 @@ class Nodes:
         return chosen, stride
 
     def contender(
-        self, f: "int", codes: "list[int]", bins: "int", rng: "Rng", place: "int"
+        self, f: "int", codes: "list[int]", n: "int", rng: "Rng", place: "int"
     ) -> "Contender":
-        """A feature with its bins, from the sorted codes of the node's first rows."""
+        """A feature with its bins in a node of n rows, in whose first ones it has these codes."""
         data, task = self.data, self.task
         kinds = data.categories[f]
         if kinds is not None:
             every = range(len(kinds) + 1)
             return Contender(f, data.columns[f], every, every, True)
         raw = data.raw
-        present = codes if raw or codes[0] else [c for c in codes if c]
-        first, last = present[0], present[-1]
+        present = codes if raw or codes[0] else codes[1:]
+        before = -1 if raw else 0
         if task.kind == "extra-trees" or task.splitter == "mab-paper":
             from edgeforest.kinds import placed
 
-            wanted = placed(task, f, first, last, rng)
+            wanted = placed(task, f, present[0], present[-1], rng)
+            wanted = ascending(wanted, before, present[-1])
         else:
-            wanted = [] if bins else between(present, task.n_bins)
-            if not wanted:  # of equal mass, midway between two neighbours
-                bins = bins or task.n_bins
-                n = len(present)
-                for i in range(1, bins):
-                    i = i * n // bins
-                    if i:
-                        wanted.append(present[i - 1] + present[i] >> 1)
-                if first < last and wanted[0] >= last:  # few are below the largest, but some
-                    wanted = [(present[-1 - present.count(last)] + last) >> 1]
+            bins = bins_for(task, n)
+            spaced = spaced_of(bins, n)
+            wanted = between(present, bins - spaced)
+            if spaced:
+                first, last = before + 1, len(data.bounds[f]) - 1
+                wanted += [first + (last - first) * i // (spaced + 1) for i in range(1, spaced + 1)]
+                wanted = ascending(sorted(wanted), before, last)
         while len(self.tables) <= place:
             self.tables.append(bytearray(256))
         table = self.tables[place]
-        table[0] = 0
-        cuts = bytearray(1)  # cuts[b]: the highest code of bin b
-        before = -1 if raw else 0
-        for cut in wanted:
-            if before < cut < last:
-                table[before + 1 : cut + 1] = bytes([len(cuts)]) * (cut - before)
-                cuts.append(cut)
-                before = cut
-        table[before + 1 :] = bytes([len(cuts)]) * (255 - before)
-        cuts.append(255)
+        cuts = bytearray([0] + wanted + [255])  # cuts[b]: the highest code of bin b
+        if n > GROUP_ROWS:
+            for b in range(1, len(cuts)):
+                table[before + 1 : cuts[b] + 1] = bytes([b]) * (cuts[b] - before)
+                before = cuts[b]
+        else:
+            table[:] = NO_BINS  # the node has no other codes, unless its data change meanwhile
+            b = 1
+            for code in present:
+                while code > cuts[b]:
+                    b += 1
+                table[code] = b
+        if not raw:
+            table[0] = 0
         return Contender(f, data.columns[f], table, cuts, False)
 
     def count(
@@ -199,7 +206,8 @@ class Nodes:
             for c in racing:
                 self.add(c, piece, stride)
             for row in piece[0]:
-                squares += times[row] * times[row]
+                drawn = times[row]
+                squares += drawn * drawn
             piece = None  # before the next one is read
         return end, squares
 
@@ -268,7 +276,7 @@ class Nodes:
         best = None
         total: "Any" = None
         top = 0.0  # its score
-        for c in self.drawn(start, end, rng, 0):
+        for c in self.drawn(start, end, rng, True):
             if not task.budget.take(n, 1):
                 break
             stride = c.bins + 1
@@ -337,17 +345,34 @@ class Nodes:
         return sum([times[row] for row in self.rows[start:end]])
 
 
-def between(codes: "list[int]", most: "int") -> "list[int]":
-    """Midway between every two of these sorted codes; nowhere if more than `most` differ."""
-    cuts: "list[int]" = []
-    before = codes[0]
+def distinct(codes: "list[int]") -> "list[int]":
+    """These codes in order, each once. (A set would take a board three times as long.)"""
+    codes.sort()
+    found = [codes[0]]
     for code in codes:
-        if code != before:
-            if len(cuts) == most - 1:
-                return []
-            cuts.append((before + code) >> 1)
-            before = code
-    return cuts
+        if code != found[-1]:
+            found.append(code)
+    return found
+
+
+def between(codes: "list[int]", bins: "int") -> "list[int]":
+    """Midway between every two of these codes; evenly over them if they need more bins."""
+    many = len(codes)
+    if many > bins:
+        places = [i * many // bins for i in range(1, bins)]
+    else:
+        places = range(1, many)  # type: ignore[assignment]
+    return [(codes[i - 1] + codes[i]) >> 1 for i in places]
+
+
+def ascending(cuts: "Iterable[int]", before: "int", last: "int") -> "list[int]":
+    """Those of the cuts, which are in order, that lie between two codes, each once."""
+    kept: "list[int]" = []
+    for cut in cuts:
+        if before < cut < last:
+            kept.append(cut)
+            before = cut
+    return kept
 
 
 def sides(word: "int", code: "int") -> "tuple[int, bytearray]":

@@ -102,7 +102,7 @@ def test_the_chosen_split_is_nearly_the_best(data, criterion, monkeypatch, figur
         f"{len(notes)} nodes of 1,000 rows or more, {good:.1%} within 10 % of the best gain, "
         f"{saving:.1f}x fewer insertions than exact"
     )
-    assert len(notes) >= 100
+    assert len(notes) >= 80
     assert good >= 0.9
     assert saving > 2
 

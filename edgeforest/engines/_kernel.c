@@ -34,12 +34,12 @@ static PyObject *kernel_constants(PyObject *self, PyObject *unused)
 {
     (void)self;
     (void)unused;
-    return Py_BuildValue("{sisisisisisisisisisisisdsisisisisi}", "KERNEL", KERNEL, "EXACT_BELOW",
+    return Py_BuildValue("{sisisisisisisisisisisisisdsisisisisi}", "KERNEL", KERNEL, "EXACT_BELOW",
                          EF_EXACT_BELOW, "GROUP_ROWS", EF_GROUP_ROWS, "LOOK_ROWS", EF_LOOK_ROWS,
                          "ROWS_PER_BIN", EF_ROWS_PER_BIN, "MORE_BINS", EF_MORE_BINS, "REACH",
                          EF_REACH, "LOOK_CODES", EF_LOOK_CODES,
                          "PAPER_BATCH", EF_PAPER_BATCH, "RACE_ROWS", EF_RACE_ROWS, "LEAST_ROWS",
-                         EF_LEAST_ROWS, "TOLERANCE_IMPURITY", EF_TOLERANCE_IMPURITY, "WEAK",
+                         EF_LEAST_ROWS, "LEAST_OTHERS", EF_LEAST_OTHERS, "TOLERANCE_IMPURITY", EF_TOLERANCE_IMPURITY, "WEAK",
                          EF_WEAK, "LEAF", EF_LEAF, "MISSING_LEFT", EF_MISSING_LEFT, "EQUAL",
                          EF_EQUAL, "LEVELS", EF_LEVELS);
 }

@@ -19,9 +19,9 @@ from edgeforest.criteria import Split, decide
 from edgeforest.engines.numpy_criteria import MSE, Entropy, Gini
 from edgeforest.engines.numpy_predictor import NumpyPredictor
 from edgeforest.engines.numpy_reader import NumpyReader, draw_rows, shuffle
-from edgeforest.forest import HUGE
+from edgeforest.forest import HUGE, MASK
 from edgeforest.intervals import WEAK, axis, better_threshold, to_beat
-from edgeforest.nodes import GROUP_ROWS, LOOK_ROWS, Nodes, bins_for, most_bins, sides
+from edgeforest.nodes import GROUP_ROWS, LOOK_ROWS, Nodes, bins_for, most_bins, sides, spaced_of
 from edgeforest.second_look import second_look
 
 FEW = 6  # rows of a node, below which lists are quicker than arrays
@@ -239,7 +239,7 @@ class NumpyNodes:
                 if not made[f].equal:
                     tables[k] = np.frombuffer(made[f].table, np.uint8)
         else:
-            tables = self._tables(codes, 0 if small else bins_for(task, end - start))
+            tables = self._tables(names, codes, end - start)
         bins = tables[:, 255].tolist()
         equal = [data.categories[f] is not None for f in names]
         for k, f in enumerate(names):
@@ -294,7 +294,7 @@ class NumpyNodes:
             codes = whole[f]
             if (codes != codes[0]).any():
                 chosen[f] = codes
-                made[f] = self.plain.contender(f, _placing(codes), 0, rng, len(made))
+                made[f] = self.plain.contender(f, _placing(codes), MASK, rng, len(made))
             i += 1
         return chosen, made
 
@@ -324,65 +324,44 @@ class NumpyNodes:
         assert total is not None
         return decide(task, best, stride, total, 0.0)
 
-    def _tables(self, codes: Any, bins: int) -> Any:
-        """Tables from code to bin for features with these codes in the node's first rows.
-
-        Bins are of equal mass; with no number of them, in a small node, codes have one each if they
-        are few.
-        """
+    def _tables(self, features: list[int], codes: Any, n: int) -> Any:
+        """Tables from code to bin for features with these codes in the first of n rows."""
         before = -1 if self.data.raw else 0
         heads = codes[:, :GROUP_ROWS].astype(np.int16)
         heads.sort(axis=1)
-        last = heads[:, -1:]
-        wanted = self._even_cuts(heads, bins or self.task.n_bins, before)
-        if not bins:
-            wanted = self._cuts_between(heads, wanted, before)
+        for k in np.flatnonzero(heads[:, 0] == heads[:, -1]).tolist():
+            heads[k, 0], heads[k, -1] = _placing(codes[k])  # it varies further on only
+            heads[k, 1:-1] = heads[k, 0]
+        bins = bins_for(self.task, n)
+        spaced = spaced_of(bins, n)
+        wanted = self._cuts_between(heads, bins - spaced, before)
+        if spaced:
+            spans = np.array([[len(self.data.bounds[f]) - 2 - before] for f in features])
+            more = before + 1 + spans * np.arange(1, spaced + 1) // (spaced + 1)
+            wanted = np.concatenate((wanted, more.astype(np.int16)), axis=1)
+            wanted.sort(axis=1)
         count, bins = len(wanted), wanted.shape[1] + 1
         edges = np.empty((count, bins + 1), np.int16)  # the highest codes of the bins
         edges[:, 0] = before
         edges[:, 1:bins] = wanted
         edges[:, bins] = 255
-        wanted = edges[:, 1:bins]
-        np.putmask(wanted, wanted >= last, 255)
         lengths = edges[:, 1:] - edges[:, :-1]
         ids = (lengths > 0).cumsum(axis=1, dtype=np.uint8)
-        # One bin only: what varied further on only, or where few are below the largest, but some.
-        for k in np.flatnonzero(ids[:, -1] == 1).tolist():
-            placing = _placing(codes[k])
-            low = placing[-1 - placing.count(placing[-1])]
-            if low > before:
-                cut = (low + placing[-1]) >> 1
-                lengths[k] = 0
-                lengths[k, 0], lengths[k, -1] = cut - before, 255 - cut
-                ids[k, 0], ids[k, -1] = 1, 2
         tables = np.zeros((count, 256), np.uint8)
         tables[:, before + 1 :] = ids.repeat(lengths.ravel()).reshape(count, -1)
         return tables
 
-    def _even_cuts(self, heads: Any, bins: int, before: int) -> Any:
-        """Where to cut sorted codes into bins of equal mass; `before` stands for nowhere."""
-        count, size = heads.shape
-        zeros = 0 if self.data.raw else (heads == 0).sum(axis=1)[:, None]
-        spots = np.arange(1, bins) * (size - zeros) // bins
-        at = spots + (zeros + np.arange(0, count * size, size)[:, None])
-        cuts = heads.take(at, mode="clip") + heads.take(at - 1, mode="clip")
-        cuts >>= 1
-        if spots.min() == 0:
-            cuts[np.broadcast_to(spots == 0, cuts.shape)] = before
-        return cuts
-
-    def _cuts_between(self, heads: Any, cuts: Any, before: int) -> Any:
-        """The same cuts, but between every two codes of features that have few."""
+    def _cuts_between(self, heads: Any, bins: int, before: int) -> Any:
+        """`nodes.between` of sorted codes, in ascending order; `before` stands for nowhere."""
         differ = heads[:, 1:] > heads[:, :-1]
         if not self.data.raw:
             differ &= heads[:, :-1] > 0
-        few = differ.sum(axis=1) < self.task.n_bins
-        between = np.where(differ, (heads[:, 1:] + heads[:, :-1]) >> 1, before)
-        both = np.full((len(heads), max(cuts.shape[1], between.shape[1])), before, np.int16)
-        both[:, both.shape[1] - cuts.shape[1] :] = cuts
-        both[few] = before
-        both[few, both.shape[1] - between.shape[1] :] = between[few]
-        return np.maximum.accumulate(both, axis=1)
+        place = differ.cumsum(axis=1)  # of a cut among those of its feature
+        many = place[:, -1:] + 1
+        turn = -(place * -bins // many)  # the first bin that ends here or further on
+        differ &= (turn * many // bins == place) | (many <= bins)
+        cuts = np.where(differ, (heads[:, 1:] + heads[:, :-1]) >> 1, before)
+        return np.maximum.accumulate(cuts, axis=1)
 
     def count(
         self, racing: list[ArrayContender], stride: int, start: int, end: int
@@ -572,9 +551,9 @@ class NumpyNodes:
 
 
 def _placing(codes: Any) -> list[int]:
-    """The sorted codes that place a feature's bins: of the first rows, or two if these are alike."""
-    head: list[int] = sorted(codes[:GROUP_ROWS].tolist())
-    if head[0] == head[-1]:
+    """The codes that place a feature's bins: those of the first rows, or two if these are alike."""
+    head: list[int] = sorted(set(codes[:GROUP_ROWS].tolist()))
+    if len(head) == 1:
         head = sorted([head[0], int(codes[(codes != head[0]).argmax()])])
     return head
 

@@ -30,51 +30,29 @@ static int code_of(const ef_column *c, ef_real x)
     return low;
 }
 
-#ifdef EF_BOARD /* small, and without 64-bit words */
 void ef_sort_codes(ef_order *o, const uint8_t *codes, int n)
 {
-    uint8_t counts[256];
-    int upto = 0, distinct = 0;
-    memset(counts, 0, sizeof counts);
+    uint8_t seen[256];
+    int distinct = 0;
+    memset(seen, 0, sizeof seen);
     for (int i = 0; i < n; i++)
-        counts[codes[i]]++;
+        seen[codes[i]] = 1;
+#ifdef EF_BOARD /* small, and without 64-bit words */
     for (int code = 0; code < 256; code++)
-        if (counts[code]) {
-            upto += counts[code];
-            o->codes[distinct] = (uint8_t)code;
-            o->upto[distinct++] = (uint8_t)upto;
-        }
-    o->distinct = distinct;
-}
+        if (seen[code])
+            o->codes[distinct++] = (uint8_t)code;
 #else
-void ef_sort_codes(ef_order *o, const uint8_t *codes, int n)
-{
-    uint8_t counts[2][256]; /* two, because a count that was just changed is slow to change again */
     uint64_t words[32];
-    int upto = 0, distinct = 0;
-    memset(counts, 0, sizeof counts);
-    int i = 0;
-    for (; i + 1 < n; i += 2) {
-        counts[0][codes[i]]++;
-        counts[1][codes[i + 1]]++;
-    }
-    if (i < n)
-        counts[0][codes[i]]++;
-    for (i = 0; i < 256; i++)
-        counts[0][i] = (uint8_t)(counts[0][i] + counts[1][i]);
-    memcpy(words, counts[0], sizeof words);
+    memcpy(words, seen, sizeof words);
     for (int word = 0; word < 32; word++)
         while (words[word]) { /* the next code that occurs: a byte that is not zero */
             int code = ef_first_byte(words[word]);
             words[word] &= ~ef_byte_mask(code);
-            code += 8 * word;
-            upto += counts[0][code];
-            o->codes[distinct] = (uint8_t)code;
-            o->upto[distinct++] = (uint8_t)upto;
+            o->codes[distinct++] = (uint8_t)(code + 8 * word);
         }
+#endif
     o->distinct = distinct;
 }
-#endif
 
 /* These write to `wanted` where to cut, and return how many cuts there are. */
 
@@ -103,41 +81,31 @@ EF_APART static int spaced_cuts(ef_tree *tree, const ef_column *column, int firs
     return bins - 1;
 }
 
-/* So that bins have the same number of rows. */
-static int even_cuts(const ef_order *o, int at, int bins, int16_t *wanted)
+int ef_cuts_between(const ef_order *o, int at, int bins, int16_t *wanted)
 {
-    int skipped = at ? o->upto[0] : 0; /* the missing values */
-    int first = o->codes[at], last = o->codes[o->distinct - 1], count = 0;
-    int n = o->upto[o->distinct - 1] - skipped;
-    int whole = n / bins, part = n % bins, j = 0, rest = 0;
-    for (int i = 1; i < bins; i++) {
-        j += whole; /* i * n / bins */
-        rest += part;
-        if (rest >= bins) {
-            rest -= bins;
-            j++;
-        } else if (whole == 0) {
-            continue; /* the same row again */
-        }
-        while (o->upto[at] - skipped < j) /* midway between row j - 1 and row j, in order */
-            at++;
-        int next = o->upto[at] - skipped > j ? o->codes[at] : o->codes[at + 1];
-        wanted[count++] = (int16_t)((o->codes[at] + next) >> 1);
-    }
-    if (first < last && wanted[0] >= last) { /* only a few rows are below the largest */
-        wanted[0] = (int16_t)((o->codes[o->distinct - 2] + last) >> 1);
-        count = 1;
+    int many = o->distinct - at, count = 0;
+    for (int i = 1; i < bins && i < many; i++) {
+        int place = at + (many > bins ? i * many / bins : i);
+        wanted[count++] = (int16_t)((o->codes[place - 1] + o->codes[place]) >> 1);
     }
     return count;
 }
 
-int ef_small_cuts(const ef_task *task, const ef_order *o, int at, int16_t *wanted)
+/* The same for a large node, a quarter of them equally spaced: its first rows may lack its extremes. */
+static int cuts_of_large(const ef_task *task, const ef_column *column, const ef_order *o, int at,
+                         int bins, int16_t *wanted)
 {
-    int count = 0;
-    if (o->distinct - at > task->n_bins)
-        return even_cuts(o, at, task->n_bins, wanted);
-    for (; at < o->distinct - 1; at++)
-        wanted[count++] = (int16_t)((o->codes[at] + o->codes[at + 1]) >> 1);
+    int first = task->raw ? 0 : 1, spaced = bins >> 2, count = 0, next = 1, i = 0;
+    int16_t some[256];
+    int n = ef_cuts_between(o, at, bins - spaced, some);
+    while (i < n || next <= spaced) {
+        int cut = first + (column->last - first) * next / (spaced + 1);
+        if (next > spaced || (i < n && some[i] < cut))
+            cut = some[i++];
+        else
+            next++;
+        wanted[count++] = (int16_t)cut;
+    }
     return count;
 }
 
@@ -153,7 +121,7 @@ static void fill_table(uint8_t *table, int from, int to, int bin)
 static void cut_bins(const ef_task *task, ef_contender *c, const ef_order *o, int all,
                      const int16_t *wanted, int count)
 {
-    int last = o->codes[o->distinct - 1];
+    int last = task->extra || EF_IS_PAPER(task) ? o->codes[o->distinct - 1] : 255;
     int before = task->raw ? -1 : 0, bin = 1, place = 0;
     c->cuts[0] = 0;
     c->table[0] = 0;
@@ -180,7 +148,7 @@ static void cut_bins(const ef_task *task, ef_contender *c, const ef_order *o, in
     c->bins = (uint8_t)bin;
 }
 
-void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int bins)
+void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int64_t n)
 {
     const ef_task *task = tree->task;
     const ef_column *column = c->column;
@@ -198,10 +166,10 @@ void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, in
     int count;
     if (task->extra || EF_IS_PAPER(task))
         count = spaced_cuts(tree, column, o->codes[at], o->codes[o->distinct - 1], wanted);
-    else if (bins)
-        count = even_cuts(o, at, bins, wanted);
+    else if (n > EF_EXACT_BELOW)
+        count = cuts_of_large(task, column, o, at, ef_bins_for(task, n), wanted);
     else
-        count = ef_small_cuts(task, o, at, wanted);
+        count = ef_cuts_between(o, at, ef_bins_for(task, n), wanted);
     cut_bins(task, c, o, all, wanted, count);
 }
 
@@ -259,8 +227,6 @@ static int order_codes(ef_tree *tree, const ef_row *rows, int head, int64_t look
     order->distinct = 2;
     order->codes[0] = low < other ? low : other;
     order->codes[1] = low < other ? other : low;
-    order->upto[0] = 1;
-    order->upto[1] = 2;
     return other != low;
 }
 
@@ -270,7 +236,6 @@ int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
     int head = n < EF_GROUP_ROWS ? (int)n : EF_GROUP_ROWS, chosen = 0;
     int64_t look = n < EF_LOOK_ROWS ? n : EF_LOOK_ROWS;
     int32_t drawn = 0;
-    int bins = ef_bins_for(tree->task, n);
     ef_order order;
     if (EF_IS_ROW_MAJOR(tree->task) && n > EF_EXACT_BELOW) { /* smaller nodes are in the cache already */
         ptrdiff_t step = tree->task->columns[0].step;
@@ -284,7 +249,7 @@ int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
         if (!ef_draw_next(tree, rows, head, &drawn, c))
             break;
         if (order_codes(tree, rows, head, look, c, &order)) {
-            ef_make_bins(tree, c, &order, 0, bins); /* all codes: data may change meanwhile */
+            ef_make_bins(tree, c, &order, 0, n); /* all codes: data may change meanwhile */
             chosen++;
         }
     }

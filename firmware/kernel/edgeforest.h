@@ -22,13 +22,14 @@ extern "C" {
 #define EF_EXACT_BELOW 1000
 #define EF_GROUP_ROWS 64
 #define EF_LOOK_ROWS 256
-#define EF_ROWS_PER_BIN 16
+#define EF_ROWS_PER_BIN 32
 #define EF_MORE_BINS 4
 #define EF_REACH 2
 #define EF_LOOK_CODES 253
 #define EF_PAPER_BATCH 1000
 #define EF_RACE_ROWS 512
 #define EF_LEAST_ROWS 64
+#define EF_LEAST_OTHERS 16
 #define EF_TOLERANCE_IMPURITY 0.001
 #define EF_WEAK 16
 #define EF_LEVELS 65535

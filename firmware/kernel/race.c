@@ -252,6 +252,16 @@ static ef_contender *highest_score(ef_tree *tree, int n_racing)
     return lead;
 }
 
+/* How many of the rows that were counted are not of the largest class. */
+static int64_t others(const ef_tree *tree)
+{
+    const int64_t *total = EF_TOTAL(tree);
+    int64_t most = 0;
+    for (int32_t k = 0; k < tree->width; k++)
+        most = total[k] > most ? total[k] : most;
+    return ef_rows_in(tree, total) - most;
+}
+
 /* Eliminate the features that cannot beat the leader by more than the tolerance. Sets the leader;
  * returns whether the race is decided. */
 static int eliminate(ef_tree *tree, ef_rounds *r, ef_contender **leader)
@@ -267,8 +277,8 @@ static int eliminate(ef_tree *tree, ef_rounds *r, ef_contender **leader)
     }
     *leader = lead;
     ef_real slack = ef_larger(task->tolerance * lead->gain, (ef_real)EF_TOLERANCE_IMPURITY * impurity);
-    if (!(impurity > 0)) /* the rows so far are of one class, but the node is known to be mixed */
-        return 0;
+    if (!(impurity > 0) || (!EF_IS_MSE(task) && others(tree) < EF_LEAST_OTHERS))
+        return 0; /* what sets a rare class apart shows only in rows of it */
     int kept = 0;
     for (int j = 0; j < r->n_racing; j++) {
         const ef_contender *c = tree->contenders + tree->racing[j];

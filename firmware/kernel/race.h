@@ -69,8 +69,7 @@ typedef struct {
 
 /* The distinct codes of a node's first rows, in order. */
 typedef struct {
-    uint8_t codes[EF_GROUP_ROWS + 1];
-    uint8_t upto[EF_GROUP_ROWS + 1]; /* how many rows have this code or a lower one */
+    uint8_t codes[EF_GROUP_ROWS];
     int distinct;
 } ef_order;
 
@@ -130,14 +129,13 @@ void ef_best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n
 
 void ef_sort_codes(ef_order *o, const uint8_t *codes, int n);
 
-/* Nodes.contender: make the bins of a feature from the codes of the node's first rows. With
- * `all`, no other rows will be counted, so the table gets only their codes. Bins hold the same
- * number of those rows; if `bins` is 0, the node is small. */
-void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int bins);
+/* Nodes.contender: make the bins of a feature in a node of n rows, from the codes of the first ones.
+ * With `all`, no other rows will be counted, so the table gets only their codes. */
+void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, int64_t n);
 
-/* Where to cut the codes of a small node, the first of which is at place `at`: between every two if they
- * are few, else so that bins have the same number of rows. Returns how many cuts there are. */
-int ef_small_cuts(const ef_task *task, const ef_order *o, int at, int16_t *wanted);
+/* Cut midway between every two codes, the first of which is at place `at`; evenly over them if they need
+ * more bins. Returns how many cuts there are. */
+int ef_cuts_between(const ef_order *o, int at, int bins, int16_t *wanted);
 
 /* How many bins a feature has in a race of n rows: bins_for of nodes.py. */
 int ef_bins_for(const ef_task *task, int64_t n);

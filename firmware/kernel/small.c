@@ -134,20 +134,17 @@ static void best_by_masks(ef_tree *tree, ef_contender *c, const ef_small *small,
     ef_order o;
     int16_t cuts[256];
     ef_sort_codes(&o, c->head, small->n);
-    int count = ef_small_cuts(tree->task, &o, 0, cuts), before = -1, last = o.codes[o.distinct - 1];
+    int count = ef_cuts_between(&o, 0, ef_bins_for(tree->task, small->n), cuts);
     memset(c->head + small->n, 255, (size_t)(small->padded - small->n));
     c->found = 0;
     for (int i = 0; i < count; i++) {
         ef_mask mask;
         ef_real score;
-        if (cuts[i] <= before || cuts[i] >= last)
-            continue;
-        before = cuts[i];
-        rows_up_to(c->head, small->padded, (uint8_t)before, &mask);
+        rows_up_to(c->head, small->padded, (uint8_t)cuts[i], &mask);
         if (score_mask(tree, small, &mask, total, size, &score) && (!c->found || score > c->score)) {
             c->found = 1;
             c->score = score;
-            c->cuts[1] = (uint8_t)before;
+            c->cuts[1] = (uint8_t)cuts[i];
         }
     }
     c->bin = 1;
@@ -160,7 +157,7 @@ static void best_by_cells(ef_tree *tree, ef_contender *c, const ef_row *rows, in
 {
     ef_order order;
     ef_sort_codes(&order, c->head, n);
-    ef_make_bins(tree, c, &order, 1, 0);
+    ef_make_bins(tree, c, &order, 1, n);
     c->h = c == tree->contenders ? 0 : tree->most_cells;
     ef_zero_cells(tree, c->h, (size_t)(c->bins + 1) * (size_t)tree->width);
     ef_count(tree, c, rows, n, piece, 1);
