@@ -515,7 +515,7 @@ def test_large_integers_become_float32_by_way_of_float64(dtype, budget):
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_number_of_threads_grows_the_same_forest_within_the_budget(kind, criterion, budget):
-    X, signal = table()
+    X, signal = table(1200)
     options = {"kind": kind, "criterion": criterion, "budget": budget}
     options |= {"n_trees": 7, "max_depth": 8}
     forests = [
@@ -564,7 +564,7 @@ def test_a_budget_in_seconds_ends_a_long_fit(n_jobs, splitter):
 @pytest.mark.parametrize("n_jobs", [1, 2, 4])
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_a_fit_that_is_stopped_has_the_first_trees_of_the_whole_forest(n_jobs, criterion):
-    X, signal = table(2500)
+    X, signal = table(1200)
     y = targets(signal, criterion)
     options = {"engine": "native", "n_jobs": n_jobs, "criterion": criterion, "n_trees": 12}
     whole = train(X, y, **options)

@@ -397,8 +397,10 @@ def altered(path, change):
     return seal(text[:start] + json.dumps(state) + text[end:])
 
 
-def test_a_state_that_no_training_left_is_refused_in_a_sentence(log, tmp_path):
-    path = tmp_path / "model.json"
+def test_a_state_that_no_training_left_is_refused_in_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda number: None)  # the disk has enough to do
+    path, log = tmp_path / "model.json", tmp_path / "log.csv"
+    append(log, range(200))
     wrong = (None, True, -1, 2, 1e400, float("nan"), "x", [], {}, [[]], [None] * 3, 10**400)
     for done in (False, True):
         path.unlink(missing_ok=True)

@@ -41,6 +41,13 @@ def folder(make: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture(scope="module")
+def trained(make: ModuleType) -> tuple[Any, dict[str, Any]]:
+    """The forest of the page in Python, and a typical motion of each kind."""
+    forest, typical = make.train_forest()
+    return forest, typical
+
+
 @pytest.fixture
 def browser() -> Iterator[Browser]:
     browser = Browser()
@@ -80,9 +87,9 @@ def complaints(browser: Browser) -> list[Any]:
     return found
 
 
-def test_sliders_change_the_prediction(folder, browser, make):
+def test_sliders_change_the_prediction(folder, browser, trained):
     """Each of the typical motions is told for what it is, as the forest in Python tells it."""
-    forest, typical = make.train_forest()
+    forest, typical = trained
     with serve(folder) as address:
         ready(browser, address)
         assert text(browser, "source") == "sliders"
@@ -100,9 +107,9 @@ def test_sliders_change_the_prediction(folder, browser, make):
     assert complaints(browser) == []
 
 
-def test_motion_is_described_and_told_as_in_python(folder, browser, make):
+def test_motion_is_described_and_told_as_in_python(folder, browser, make, trained):
     """Two seconds of each activity, sample by sample, through the page's own way."""
-    forest, _ = make.train_forest()
+    forest, _ = trained
     r = random.Random(11)
     with serve(folder) as address:
         ready(browser, address)

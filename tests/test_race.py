@@ -36,11 +36,13 @@ def probe(X, y, monkeypatch, **options):
 
     def probed(task, nodes, start, end, rng, wanted):
         n = end - start
+        if n < LEAST:
+            return None  # a leaf: nobody looks at the nodes below it
         twin = Rng()
         twin.z, twin.w = rng.z, rng.w  # to draw the same features and bins again
         before = task.budget.spent.insertions
         split = yield from find_split(task, nodes, start, end, rng, wanted)
-        if n < LEAST or split is None:
+        if split is None:
             return split
         cost = task.budget.spent.insertions - before
         every, stride = range(256), 256
