@@ -515,7 +515,7 @@ def test_large_integers_become_float32_by_way_of_float64(dtype, budget):
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_number_of_threads_grows_the_same_forest_within_the_budget(kind, criterion, budget):
-    X, signal = table(1200)
+    X, signal = table()
     options = {"kind": kind, "criterion": criterion, "budget": budget}
     options |= {"n_trees": 7, "max_depth": 8}
     forests = [
