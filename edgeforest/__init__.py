@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     )
     from edgeforest.estimators.tuning import Tuning, tune
     from edgeforest.forests.calibration import calibrate
+    from edgeforest.forests.dependence import Dependence, partial_dependence
     from edgeforest.forests.explanation import Explanation, explain, export_text
     from edgeforest.forests.importance import Importances, permutation_importance, stability
     from edgeforest.forests.merging import merge
     from edgeforest.forests.plots import plot_importances, plot_tree
     from edgeforest.forests.pruning import prune
+    from edgeforest.forests.shap import ShapValues, shap_values
     from edgeforest.host.progress import Progress
     from edgeforest.online import OnlineForest
     from edgeforest.sources import open_source
@@ -39,6 +41,7 @@ engine = engines  # its name in programs: `engine.name`, `engine.present()`
 
 __all__ = [
     "Budget",
+    "Dependence",
     "Drift",
     "Explanation",
     "ExtraTreesClassifier",
@@ -52,6 +55,7 @@ __all__ = [
     "RandomPatchesClassifier",
     "RandomPatchesRegressor",
     "Rng",
+    "ShapValues",
     "Spent",
     "Training",
     "Tuning",
@@ -62,10 +66,12 @@ __all__ = [
     "load",
     "merge",
     "open_source",
+    "partial_dependence",
     "permutation_importance",
     "plot_importances",
     "plot_tree",
     "prune",
+    "shap_values",
     "stability",
     "train",
     "train_source",
@@ -86,6 +92,7 @@ _LATER = {
     ),
     "estimators.tuning": ("Tuning", "tune"),
     "forests.calibration": ("calibrate",),
+    "forests.dependence": ("Dependence", "partial_dependence"),
     "forests.explanation": ("Explanation", "explain", "export_text"),
     "forests.importance": ("Importances", "permutation_importance", "stability"),
     "drift": ("Drift",),
@@ -93,6 +100,7 @@ _LATER = {
     "forests.plots": ("plot_importances", "plot_tree"),
     "host.progress": ("Progress",),
     "forests.pruning": ("prune",),
+    "forests.shap": ("ShapValues", "shap_values"),
     "sources": ("open_source",),
     "sources.training": ("train_source",),
     "windows": ("Windows",),

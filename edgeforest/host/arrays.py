@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,10 +106,21 @@ def read_as(forest: Forest, X: Any) -> Rows:
     """Read rows for a forest: the columns of a frame are found by name."""
     categorical = [f for f, kinds in enumerate(forest.categories) if kinds is not None]
     if not is_frame(X):
-        return read(X, categorical)
+        return read(X, categorical, partial(_check_width, forest))
     frame = Frame(X)
     frame.arrange(forest.names)
     return _rows_of(frame, categorical)
+
+
+def encoded_as(forest: Forest, X: Any) -> Array:
+    """Rows as the float32 numbers that the trees of a forest compare, (rows, features)."""
+    found: Array = read_as(forest, X).encoded(forest).astype(np.float32, copy=False)
+    return found
+
+
+def _check_width(forest: Forest, names: list[str] | None, m: int) -> None:
+    if m != forest.n_features:
+        raise ValueError(f"X must have {forest.n_features} features, got {m}")
 
 
 def _rows_of(frame: Frame, categorical: Any) -> Rows:
