@@ -57,8 +57,9 @@ def fit(request: Request, status: StatusLine) -> Outcome:
     training, tally = ready.training, Tally(ready.schema.regression)
     stopped = cut = unwritten = False
     problem = ""
+    grown: list[int] | None = None if training.grown else []
     try:
-        stopped = advance(training, status)
+        stopped = advance(training, status, grown)
         if stopped and not request.whole and not training.grown:
             raise KeyboardInterrupt
         status.show("scoring held-out rows ...")
@@ -74,7 +75,7 @@ def fit(request: Request, status: StatusLine) -> Outcome:
     status.clear()
     forest = training.forest()
     engine = engine_used(str(training.grown.engine), request.options)
-    return Outcome(forest, ready, tally, engine, stopped or cut, problem, unwritten)
+    return Outcome(forest, ready, tally, engine, stopped or cut, problem, unwritten, grown)
 
 
 def held_out(ready: Ready) -> tuple[list[tuple[Any, ...]], list[Any]]:
@@ -180,11 +181,16 @@ def labelled(
         yield list(zip(*columns, strict=True)), labels
 
 
-def advance(training: Any, status: StatusLine) -> bool:
-    """Train to the end, or to the first Ctrl-C; whether it was that."""
+def advance(training: Any, status: StatusLine, grown: list[int] | None = None) -> bool:
+    """Train to the end, or to the first Ctrl-C; whether it was that.
+
+    `grown` gets the insertions that were spent when each tree was done.
+    """
     with Patience() as patience:
         for step in training:
             status.step(step)
+            if grown is not None and len(step.grown) > len(grown):
+                grown.append(step.budget.spent.insertions)
             if patience.stopped:
                 break
     return patience.stopped

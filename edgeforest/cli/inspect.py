@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+import edgeforest.cli.pages as pages
 from edgeforest.cli.models import load_model
 from edgeforest.cli.parser import add_command
 from edgeforest.cli.saving import kept_file
@@ -19,10 +20,13 @@ def add(commands: Any) -> None:
         commands, "inspect", run, "show what a model is and what it was trained with"
     )
     parser.add_argument("model", help="a model that train wrote")
+    pages.add_report(parser)
+    pages.add_data(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Say what a model is."""
+    pages.refuse_report(args, args.model, *args.log)
     forest = load_model(args.model)
     task = "regression" if forest.regression else "classification"
     say("model", kept_file(args.model), wrap=False)
@@ -41,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
         tell(f"  {line:<{wide}}  {kind}")
     if len(forest.names) > SHOWN:
         print(f"  and {len(forest.names) - SHOWN:,} more")
+    pages.report_model(forest, args)
     return 0
 
 

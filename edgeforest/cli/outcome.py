@@ -33,3 +33,4 @@ class Outcome:
     interrupted: bool
     problem: str = ""  # that ended the training early
     unwritten: bool = False  # the problem: the checkpoint could not be written
+    grown: Sequence[int] | None = None  # insertions when each tree was done; None if resumed

@@ -7,6 +7,7 @@ from typing import Any
 from edgeforest import engines
 import edgeforest.cli.arguments as arguments
 import edgeforest.cli.logs as logs
+import edgeforest.cli.pages as pages
 from edgeforest.cli.fitting import Request, calibrate_by, fit
 from edgeforest.cli.outcome import Outcome
 from edgeforest.cli.models import check_engine
@@ -41,6 +42,7 @@ def add(commands: Any) -> None:
     parser.add_argument("log", nargs="+", help=logs.HELP)
     parser.add_argument("--target", required=True, metavar="NAME", help="the column to predict")
     parser.add_argument("--out", metavar="FILE", help="where to write the model, as JSON")
+    pages.add_report(parser)
     add_budget(parser)
     add_power_loss(parser)
     add_engine(parser)
@@ -218,13 +220,16 @@ def run(args: argparse.Namespace) -> int:
             print_outcome(outcome)
         if args.calibrate and not outcome.problem:
             calibrate_by(outcome.ready, outcome.forest)
-    return saved(outcome, args)
+        code = saved(outcome, args)
+        pages.report_training(outcome, args)
+    return code
 
 
 def refuse_contradictions(args: argparse.Namespace) -> None:
     """Refuse, before any work, options that cannot work."""
     refuse_output(args.out, *args.log)
     refuse_output(args.checkpoint, *args.log, option="--checkpoint")
+    pages.refuse_report(args, *args.log)
     check_engine(args.engine)
     if args.resume and args.checkpoint is None:
         raise Problem("--resume goes on from a checkpoint; give its path with --checkpoint")

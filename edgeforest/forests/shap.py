@@ -102,9 +102,8 @@ def covers(forest: Forest, X: Array) -> NDArray[np.int64]:
     nodes = walking.arrays(forest)
     leaves = oob.leaves(forest, X) if len(X) else np.zeros((0, 0), np.intp)
     found = np.bincount(leaves.ravel(), minlength=len(nodes.feature))
-    splits = np.flatnonzero(~nodes.is_leaf)
-    for place in splits[::-1].tolist():  # children come after their parents
-        found[place] = found[nodes.left[place]] + found[nodes.right[place]]
+    for level in reversed(walking.levels(forest, nodes)):
+        found[level] = found[nodes.left[level]] + found[nodes.right[level]]
     return found
 
 

@@ -18,7 +18,7 @@ merging. Only `forest.py` and the predictors know the bits of a node.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -263,6 +263,26 @@ def arrays(forest: Forest) -> NodeArrays:
         np.where(leaf, 0, right),
         np.where(leaf, right, 0),
     )
+
+
+def levels(forest: Forest, nodes: NodeArrays) -> list[NDArray[np.int64]]:
+    """The places of all splits, depth by depth: sums over branches go through them backwards."""
+    import numpy as np
+
+    found = []
+    here = np.asarray(forest.roots, np.int64)
+    while len(here := here[~nodes.is_leaf[here]]):
+        found.append(here)
+        here = np.concatenate([nodes.left[here], nodes.right[here]])
+    return found
+
+
+def votes_by_leaf(forest: Forest) -> Callable[[Array], NDArray[np.int64]]:
+    """A function from places of leaves among all nodes to their votes, (..., classes)."""
+    import numpy as np
+
+    table, places = vote_table(forest), np.asarray(forest.right)
+    return lambda leaves: table[places[leaves]]
 
 
 def words(leaf: Array, feature: Array, categorical: Array | bool, missing_left: Array) -> Array:

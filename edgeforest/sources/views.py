@@ -60,6 +60,32 @@ class Rest(View):
         return self.read_from_source([self.row_in_source(row) for row in rows])[1]
 
 
+class Only(View):
+    """Some rows of a source.
+
+    >>> from edgeforest.sources import Table
+    >>> Only(Table({"a": [10, 11, 12, 13, 14]}), [1, 4]).read([0, 1])
+    [[11, 14]]
+    """
+
+    def __init__(self, source: Source, rows: Sequence[int]) -> None:
+        super().__init__(source)
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def same_view(self, source: Source) -> Source | None:
+        return Only(source, self._rows)
+
+    def row_in_source(self, row: int) -> int:
+        return self._rows[row]
+
+    def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
+        """The values of these rows, by column."""
+        return self.read_from_source([self._rows[row] for row in rows])[1]
+
+
 class Dated(View):
     """A source with dates as numbers: seconds since 1970 in UTC.
 
