@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from edgeforest.forests.shap import ShapValues, shap_values
     from edgeforest.host.progress import Progress
     from edgeforest.online import OnlineForest
+    from edgeforest.reports import plots as plots
+    from edgeforest.reports.writing import write_report
     from edgeforest.sources import open_source
     from edgeforest.sources.training import train_source
     from edgeforest.windows import Windows
@@ -77,6 +79,7 @@ __all__ = [
     "train_source",
     "train_steps",
     "tune",
+    "write_report",
 ]
 
 # Loaded when they are asked for: what only trains on a board's budget starts at once.
@@ -101,10 +104,25 @@ _LATER = {
     "host.progress": ("Progress",),
     "forests.pruning": ("prune",),
     "forests.shap": ("ShapValues", "shap_values"),
+    "reports.plots": ("plots",),
+    "reports.writing": ("write_report",),
     "sources": ("open_source",),
     "sources.training": ("train_source",),
     "windows": ("Windows",),
 }
+
+
+def _card(forest: Forest) -> str | None:
+    """How a notebook shows a forest; None, its plain text, if NumPy is not there."""
+    try:
+        from edgeforest.reports.card import card
+    except ModuleNotFoundError:
+        return None
+    return card(forest)
+
+
+# A board has no notebook, and no room for what few ask for.
+setattr(Forest, "_repr_html_", _card)  # noqa: B010
 
 
 def train(
@@ -135,7 +153,8 @@ if not TYPE_CHECKING:  # which knows what there is without it
         for module, names in _LATER.items():
             if name in names:
                 try:
-                    return getattr(import_module(f"edgeforest.{module}"), name)
+                    found = import_module(f"edgeforest.{module}")
+                    return found if name == "plots" else getattr(found, name)
                 except ModuleNotFoundError as error:
                     if error.name != "numpy":
                         raise

@@ -179,4 +179,5 @@ class _Paths:
         left = np.where(kind, values == cut, values <= cut)
         absent = np.isnan(values) | (kind & (values == 0))
         left = np.where(absent, nodes.missing_left[splits][:, None], left)
-        return left[self.step] == self.to_left[:, None]
+        same: NDArray[np.bool_] = left[self.step] == self.to_left[:, None]
+        return same

@@ -10,15 +10,16 @@ import numpy as np
 from edgeforest.host.words import count, file_size, rounded
 from edgeforest.reports.svg import (
     COLOURS,
-    LETTER,
     Drawing,
     Picture,
     Scale,
     around,
+    fitted,
     number,
     percent,
     plain,
     safe,
+    width_of,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from edgeforest.reports.measures import Bin, Scored
     from edgeforest.reports.watching import Race, Visit
 
-LETTERS = 16  # of a name beside a chart
+LETTERS = 16  # of a class in a confusion matrix
 MOST_CLASSES = 10  # of a confusion matrix
 MOST_ARMS = COLOURS  # features of a race that are drawn
 MOST_DEPTHS = 16
@@ -53,7 +54,8 @@ def growth(scores: Sequence[float], spent: Sequence[int] | None, name: str) -> P
     for tree, (at, score) in enumerate(points, 1):
         if len(points) <= 60 or tree in (1, len(points)):
             drawing.dot(at, score, 2.6, "point", f"{count(tree, 'tree')}: {rounded(score)}")
-    drawing.text(drawing.right, drawing.top - 12, f"at the end {rounded(last[1])}", "end")
+    free = drawing.bottom - 8 if last[1] >= points[0][1] else drawing.top + 14  # above or below it
+    drawing.text(drawing.right, free, f"at the end {rounded(last[1])}", "end")
     return Picture(drawing.svg())
 
 
@@ -244,11 +246,11 @@ def importances(
     """The most important features as bars; each dot is what one tree alone says."""
     order = sorted(range(len(names)), key=lambda f: (-values[f], f))[:top]
     told = ", ".join(f"{names[f]} {percent(values[f])}" for f in order[:5])
-    longest = max(min(LETTERS, len(names[f])) for f in order)
+    shown = {f: fitted(names[f]) for f in order}
     drawing = Drawing(
         f"importances: {told}",
         high=20 * len(order) + 44,
-        left=14 + LETTER * longest,
+        left=12 + max(map(width_of, shown.values())),
         right=40,
         top=8,
     )
@@ -267,7 +269,7 @@ def importances(
                 drawing.disc(drawing.px(share), y + 10, 2, "faint")
             spread = f"{note}, over the trees {some.mean():.1%} ± {some.std():.1%}"
             drawing.bar(drawing.px(values[f]) - 1, y + 2, 2, 16, "part", spread)
-        drawing.text(drawing.left - 6, y + 13.5, names[f], "end", most=LETTERS)
+        drawing.text(drawing.left - 6, y + 13.5, shown[f], "end")
         drawing.text(356, y + 13.5, f"{values[f]:.1%}", "end", "tick")
     return Picture(drawing.svg())
 
@@ -285,7 +287,7 @@ def dependence(found: Dependence, classes: Sequence[Any] | None, target: str = "
     band = len(shown) == 1
     what = f"prediction of {target}"
     if classes is not None:
-        what = f"votes for {short_label(classes[shown[0]])}" if band else "share of the votes"
+        what = f"votes for {fitted(classes[shown[0]], 160)}" if band else "share of the votes"
     ends = [mean[:, k] for k in shown] + ([low[:, shown[0]], high[:, shown[0]]] if band else [])
     span = f"{rounded(float(mean[:, shown].min()))} to {rounded(float(mean[:, shown].max()))}"
     title = f"{what} as {found.name} changes: {span}"
@@ -298,12 +300,12 @@ def dependence(found: Dependence, classes: Sequence[Any] | None, target: str = "
         drawing = Drawing(title, high=200, top=30)
         drawing.x, drawing.y = Scale(found.values[0], found.values[-1]), scale
         drawing.y_axis(what, show)
-        drawing.x_axis(short_label(found.name), plain)
+        drawing.x_axis(found.name, plain)
         if band:
-            lines = [
+            lower, upper = (
                 list(zip(found.values, side[:, shown[0]], strict=True)) for side in (low, high)
-            ]
-            drawing.area(*lines, "band")
+            )
+            drawing.area(lower, upper, "band")
         for c in shown:
             style = "line" if band else f"s{c % COLOURS}"
             drawing.line(zip(found.values, mean[:, c], strict=True), style)
@@ -323,16 +325,19 @@ def _by_category(
 ) -> str:
     """The dependence on a feature that is a category: a line of dots for each."""
     order = np.argsort(-mean[:, shown[0]], kind="stable")[:12]
-    longest = max(min(LETTERS, len(str(found.values[i]))) for i in order)
+    names = {i: fitted(found.values[i]) for i in order.tolist()}
     drawing = Drawing(
-        words[0], high=18 * len(order) + 58, left=14 + LETTER * max(longest, 3), top=22
+        words[0],
+        high=18 * len(order) + 58,
+        left=12 + max(map(width_of, names.values())),
+        top=22,
     )
     drawing.x = scale
     drawing.x_axis(words[1], show, lines=True)
-    drawing.text(4, 12, found.name, "start", "name", 40)
-    for place, i in enumerate(order):
+    drawing.text(4, 12, fitted(found.name, 340), "start", "name")
+    for place, i in enumerate(names):
         y = drawing.top + 18 * place + 9
-        drawing.text(drawing.left - 6, y + 4, found.values[i], "end", most=LETTERS)
+        drawing.text(drawing.left - 6, y + 4, names[i], "end")
         for c in shown:
             style = 0 if len(shown) == 1 else c % COLOURS
             if len(shown) == 1:
@@ -351,12 +356,6 @@ def _legend(items: Sequence[tuple[int, Any]]) -> str:
     return f'<p class="legend">{" ".join(marks)}</p>'
 
 
-def short_label(name: object) -> str:
-    """A name as an axis has room for it."""
-    text = str(name)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
 def sizes(items: Sequence[tuple[str, int | str]]) -> Picture:
     """Bytes of each format as bars; a text says why a size is not known."""
     known = [size for _, size in items if isinstance(size, int)]
@@ -370,5 +369,5 @@ def sizes(items: Sequence[tuple[str, int | str]]) -> Picture:
             drawing.bar(drawing.left, y + 4, max(1.0, drawing.px(size) - drawing.left), 13, "part")
             drawing.text(drawing.px(size) + 5, y + 14, file_size(size), "start", "tick")
         else:
-            drawing.text(drawing.left + 2, y + 14, size, "start", "small", 44)
+            drawing.text(drawing.left + 2, y + 14, fitted(size, 230), "start", "small")
     return Picture(drawing.svg())

@@ -31,13 +31,10 @@ class Scored:
 
     X: Array  # as the trees compare them
     truth: Array  # places of classes, or numbers
-    answer: Array  # class shares (rows, classes), or numbers (rows,); NaN if no tree may say
+    answer: Array  # class shares (rows, classes), or numbers (rows,)
     by_trees: list[float]  # the score of the first tree, of the first two, and so on
-
-    def known(self) -> Scored:
-        """Only the rows that some tree says something about."""
-        some = ~np.isnan(self.answer.reshape(len(self.truth), -1)[:, 0])
-        return Scored(self.X[some], self.truth[some], self.answer[some], self.by_trees)
+    places: Array  # of the rows among those that were given
+    out_of_bag: bool = False  # each row was asked of the trees that did not draw it
 
 
 def scored(
@@ -46,7 +43,8 @@ def scored(
     """Ask a forest about rows whose answers are known.
 
     `outside` says for each tree which rows it may be asked about: those that it did not draw. By
-    default, all. A score is the accuracy, or the root of the mean squared error.
+    default, all. Rows that every tree drew are left out. A score is the accuracy, or the root of
+    the mean squared error.
     """
     rows, given = encoded_as(forest, X), labels(y)
     truth = np.array(given if forest.regression else places_of(forest, given))
@@ -71,7 +69,9 @@ def scored(
     with np.errstate(invalid="ignore"):
         means = errors / known
     by_trees = (np.sqrt(means) if forest.regression else 1.0 - means).tolist()
-    return Scored(rows, truth, answer[:, 0] if forest.regression else answer, by_trees)
+    some = np.flatnonzero(trees)
+    answer = answer[some, 0] if forest.regression else answer[some]
+    return Scored(rows[some], truth[some], answer, by_trees, some, outside is not None)
 
 
 def _answers(forest: Forest, sums: Array, trees: Array) -> Array:
@@ -84,9 +84,9 @@ def _answers(forest: Forest, sums: Array, trees: Array) -> Array:
 
 def _errors(forest: Forest, answer: Array, truth: Array) -> Array:
     """1 or 0 for a wrong or right class, squared error of a number; NaN if there is no answer."""
+    wrong: Array = (answer.argmax(axis=1) != truth).astype(np.float64)
     if forest.regression:
-        return (answer[:, 0] - truth) ** 2
-    wrong = (answer.argmax(axis=1) != truth).astype(np.float64)
+        wrong = (answer[:, 0] - truth) ** 2
     wrong[np.isnan(answer[:, 0])] = np.nan
     return wrong
 

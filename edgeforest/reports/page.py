@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edgeforest.forests import oob, shap, walking
 from edgeforest.forests.dependence import partial_dependence
+from edgeforest.host.names import listed
 from edgeforest.host.version import __version__
 from edgeforest.host.words import count, duration, rounded
 from edgeforest.reports import charts, measures, trees
-from edgeforest.reports.svg import STYLE, page_of, safe
+from edgeforest.reports.svg import STYLE, number, page_of, percent, safe
 
 if TYPE_CHECKING:
     from edgeforest.forest import Forest
@@ -105,11 +107,10 @@ def _section(title: str, cards: Iterator[tuple[str, str, str]]) -> str:
 def _head(study: Study) -> str:
     """The title, the numbers that matter most, and what was trained."""
     forest = study.forest
-    task = "regression" if forest.regression else "classification"
     tiles = [
         (f"{len(forest):,}", "tree" if len(forest) == 1 else "trees"),
         (f"{len(forest.feature):,}", f"nodes, at most {walking.depth(forest)} deep"),
-        (charts.number(forest.spent.insertions), _limit(forest)),
+        (number(forest.spent.insertions), _limit(forest)),
     ]
     if study.rows is not None and len(study.rows.truth):
         score = study.rows.by_trees[-1]
@@ -121,22 +122,27 @@ def _head(study: Study) -> str:
     cells = "".join(
         f'<div class="tile"><b>{safe(b)}</b><span>{safe(t)}</span></div>' for b, t in tiles
     )
-    facts = [
-        ("kind", f"{forest.kind} for {task}"),
-        (
-            "trained",
-            f"criterion {forest.criterion}, splitter {forest.splitter}, seed {forest.seed}",
-        ),
-        ("predicts", _predicts(forest)),
-        ("features", f"{len(forest.names):,}: {', '.join(map(str, forest.names[:20]))}"),
-        *study.facts,
-    ]
+    facts = [*facts_of(forest), *study.facts]
     lines = "".join(f"<tr><th>{safe(h)}</th><td>{safe(t, 400)}</td></tr>" for h, t in facts)
     return (
         f"<header><h1>{safe(study.title, 120)}</h1></header>"
         f'<div class="tiles">{cells}</div><div class="card" style="margin-top:14px">'
         f'<table class="facts">{lines}</table></div>'
     )
+
+
+def facts_of(forest: Forest) -> list[tuple[str, str]]:
+    """What a forest is, in words: headings and texts."""
+    task = "regression" if forest.regression else "classification"
+    return [
+        ("kind", f"{forest.kind} for {task}"),
+        (
+            "trained",
+            f"criterion {forest.criterion}, splitter {forest.splitter}, seed {forest.seed}",
+        ),
+        ("predicts", _predicts(forest)),
+        ("features", f"{len(forest.names):,}: {listed(forest.names, 20)}"),
+    ]
 
 
 def _limit(forest: Forest) -> str:
@@ -146,8 +152,7 @@ def _limit(forest: Forest) -> str:
 def _predicts(forest: Forest) -> str:
     if forest.classes is None:
         return f"numbers from {rounded(forest.low)} to {rounded(forest.low + forest.span)}"
-    shown = ", ".join(str(c)[:40] for c in forest.classes[:12])
-    return f"{count(len(forest.classes), 'class', 'classes')}: {shown}"
+    return f"{count(len(forest.classes), 'class', 'classes')}: {listed(forest.classes)}"
 
 
 def _absent(what: str) -> Iterator[tuple[str, str, str]]:
@@ -279,7 +284,7 @@ def _wrong(study: Study) -> Iterator[tuple[str, str, str]]:
     lines = []
     for i, k in enumerate(places):
         said, truth = _said(forest, rows, k)
-        cells = [safe(study.place(k), 24), truth, said]
+        cells = [safe(study.place(int(rows.places[k])), 24), truth, said]
         if moved is not None:
             cells.append(_pushes(forest, rows.X[k], moved[i]))
         lines.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
@@ -299,7 +304,7 @@ def _said(forest: Forest, rows: Scored, k: int) -> tuple[str, str]:
     if forest.classes is None:
         return rounded(float(rows.answer[k])), rounded(float(rows.truth[k]))
     best = int(rows.answer[k].argmax())
-    share = f" <small>{charts.percent(rows.answer[k, best])}</small>"
+    share = f" <small>{percent(rows.answer[k, best])}</small>"
     return safe(forest.classes[best], 30) + share, safe(forest.classes[rows.truth[k]], 30)
 
 
@@ -351,33 +356,30 @@ def decoded(forest: Forest, X: Any) -> Any:
 
 
 def _sizes(forest: Forest) -> Iterator[tuple[str, str, str]]:
-    """Bytes of the forest in every format."""
-    items: list[tuple[str, int | str]] = [
-        ("JSON model", sum(len(piece) for piece in forest.text()))
-    ]
     note = "All of them give the same answers. <code>edgeforest export model.json model.h</code>"
     if len(forest.feature) > LARGE:
         note = f"Forests of more than {LARGE:,} nodes are not exported for this page."
-    else:
-        items += _exports(forest)
-    yield "Size in each format", charts.sizes(items).html, note
+    yield "Size in each format", charts.sizes(sizes_of(forest)).html, note
+
+
+def sizes_of(forest: Forest) -> list[tuple[str, int | str]]:
+    """The bytes of a forest in each format, or why they are not known."""
+    model = ("JSON model", sum(len(piece) for piece in forest.text()))
+    return [model, *(_exports(forest) if len(forest.feature) <= LARGE else ())]
 
 
 def _exports(forest: Forest) -> Iterator[tuple[str, int | str]]:
-    from edgeforest.export import shrink, to_c, to_micropython
-
-    small = shrink(forest)[0]
-    yield "JSON, shrunk", len(small.to_json())
-    try:
-        from edgeforest.export import to_onnx
-
-        yield "ONNX", len(to_onnx(forest).SerializeToString())
-    except ImportError:
-        yield "ONNX", "needs the package onnx"
-    except (ValueError, TypeError) as error:
-        yield "ONNX", str(error)
-    for name, write in (("C header", to_c), ("MicroPython", to_micropython)):
+    export = import_module("edgeforest.export")
+    writers: dict[str, Callable[[], Any]] = {
+        "JSON, shrunk": lambda: export.shrink(forest)[0].to_json(),
+        "ONNX": lambda: export.to_onnx(forest).SerializeToString(),
+        "C header, text": lambda: export.to_c(forest),
+        "MicroPython, text": lambda: export.to_micropython(forest),
+    }
+    for name, write in writers.items():
         try:
-            yield f"{name}, text", len(write(forest).encode())
-        except (ValueError, TypeError) as error:
+            yield name, len(write())
+        except ImportError as error:
+            yield name, f"needs the package {error.name}"
+        except (ValueError, TypeError) as error:  # such as too many features for a format
             yield name, str(error)

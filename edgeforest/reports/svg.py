@@ -17,11 +17,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import east_asian_width
 
-from edgeforest.host.names import short
+from edgeforest.host.names import cut, short
 
 WIDE = 360
-LETTER = 6.6  # units of a letter, about
+LABEL = 108  # units of a name beside a chart, at most
 COLOURS = 8  # that a page knows as c0, c1 and so on
 
 
@@ -31,7 +32,38 @@ def safe(text: object, most: int = 60) -> str:
     >>> safe("<b>&'"), safe("x" * 99, most=8)
     ('&lt;b&gt;&amp;&#x27;', 'xxxxx...')
     """
-    return html.escape(short(text, most))
+    return html.escape(cut(short(text, 8 * most), most))
+
+
+def width_of(text: str) -> float:
+    """The units that a text takes on a drawing, rather too many than too few.
+
+    >>> width_of("ill") < width_of("abc") < width_of("MWM") < width_of("温度計")
+    True
+    """
+    return sum(map(_width, text))
+
+
+def _width(letter: str) -> float:
+    if east_asian_width(letter) in "WF":
+        return 12.5
+    if letter in "mwMW@%":
+        return 11.0
+    return 4.3 if letter in "iljtfrI.,:;|!'()[] -" else 8.6 if letter.isupper() else 7.2
+
+
+def fitted(text: object, room: float = LABEL) -> str:
+    """A text as it is shown, cut so that it takes at most so many units.
+
+    >>> fitted("a long name of a feature", 60), fitted("hour", 60)
+    ('a long...', 'hour')
+    """
+    shown = short(text, 200)
+    if width_of(shown) <= room:
+        return shown
+    while shown and width_of(shown) > room - width_of("..."):
+        shown = shown[:-1]
+    return f"{shown.rstrip()}..."
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -183,7 +215,8 @@ class Drawing:
 
     def x_name(self, name: str) -> None:
         """The name of the x axis."""
-        self.text((self.left + self.right) / 2, self.high - 6, name, "middle", "name", 56)
+        name = fitted(name, self.right - self.left)
+        self.text((self.left + self.right) / 2, self.high - 6, name, "middle", "name")
 
     def y_axis(self, name: str, show: Callable[[float], str] = number) -> None:
         """The axis at the left: lines through the ticks; its name is above them."""
@@ -191,7 +224,7 @@ class Drawing:
             y = self.py(value)
             self.path([(self.left, y), (self.right, y)], "grid")
             self.text(self.left - 6, y + 3.5, show(value), "end", "tick")
-        self.text(4, self.top - 12, name, "start", "name")
+        self.text(4, self.top - 12, fitted(name, WIDE - 8), "start", "name")
 
     def svg(self) -> str:
         """The drawing."""

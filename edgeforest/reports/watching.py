@@ -74,7 +74,8 @@ class Race:
         found = []
         for f in self.rounds[0][1] if self.rounds else ():
             rounds = [(rows, arms[f]) for rows, arms in self.rounds if f in arms]
-            found.append(Runner(f, *map(list, zip(*rounds, strict=True)), f == self.winner))  # type: ignore[arg-type]
+            rows, arms = [rows for rows, _ in rounds], [arm for _, arm in rounds]
+            found.append(Runner(f, rows, arms, f == self.winner))
         return sorted(found, key=lambda r: (not r.won, -len(r.rows), -r.arms[-1].gain))
 
 
