@@ -24,7 +24,7 @@ BOARD = {  # what MicroPython has
 # Packages from elsewhere, and the rooms that may import them at import time. Whatever else is
 # needed is imported inside of the function that needs it.
 ELSEWHERE = {
-    "numpy": ("engines", "estimators", "export", "forests", "host", "core_ulab"),
+    "numpy": ("engines", "estimators", "export", "forests", "host", "reports", "core_ulab"),
     "onnx": ("export",),
     "skl2onnx": ("export",),
 }

@@ -53,7 +53,12 @@ GROUPS = {
             "ShapValues",
             "plot_tree",
             "plot_importances",
+            "write_report",
         ],
+    ),
+    "Pictures": (
+        "In `edgeforest.plots`; they need NumPy. Each function returns a `Picture`.",
+        edgeforest.plots.__all__,
     ),
     "Export": ("In `edgeforest.export`.", edgeforest.export.__all__),
 }
@@ -104,7 +109,8 @@ def methods(kind: type) -> list[tuple[str, object]]:
 
 def entry(name: str) -> str:
     """One name of the page."""
-    item = getattr(edgeforest, name, None) or getattr(edgeforest.export, name)
+    places = (edgeforest, edgeforest.export, edgeforest.plots)
+    item = next(getattr(place, name) for place in places if hasattr(place, name))
     lines = [f"### {name}", ""]
     if inspect.isclass(item) and issubclass(item, tuple):
         lines.append(f"`{name}{item._fields}`".replace("'", ""))
