@@ -189,8 +189,8 @@ def advance(training: Any, status: StatusLine, grown: list[int] | None = None) -
     with Patience() as patience:
         for step in training:
             status.step(step)
-            if grown is not None and len(step.grown) > len(grown):
-                grown.append(step.budget.spent.insertions)
+            if grown is not None:
+                grown += [step.budget.spent.insertions] * (len(step.grown) - len(grown))
             if patience.stopped:
                 break
     return patience.stopped

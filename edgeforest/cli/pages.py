@@ -76,7 +76,10 @@ def report_training(outcome: Outcome, args: argparse.Namespace) -> None:
 
     forest, ready = outcome.forest, outcome.ready
     name = os.path.basename(ready.source.name)
-    study = Study(forest, f"{args.target} from {name}", args.target, spent=outcome.grown)
+    study = Study(forest, f"{args.target} from {name}", args.target)
+    if outcome.grown is not None:  # the last tree may have been closed where it stood
+        rest = len(forest) - len(outcome.grown)
+        study.spent = [*outcome.grown, *[forest.spent.insertions] * rest]
     study.facts += [
         ("rows", f"{count(len(ready.source), 'row')} of {name}"),
         ("spent", spent(forest)),
@@ -240,7 +243,10 @@ def add_log(study: "Study", source: Source, target: str | None) -> None:
             truths.append(truth)
             places.append(place)
     if not rows:
-        raise Problem(f"no row of {source.name} has a {quoted(target)} that the model knows")
+        raise Problem(
+            f"no row of {source.name} has a {quoted(target)} that the model knows; name the column "
+            "that it predicts"
+        )
     study.facts.append(("rows", f"{count(len(rows), 'row')} of {os.path.basename(source.name)}"))
     study.about = study.of_log = count(len(rows), "row")
     if target is None:
