@@ -117,6 +117,9 @@ def add_held_out(study: "Study", outcome: Outcome) -> None:
     if outcome.tally.rows:
         naive = outcome.tally.words("", ready.guess)[1]
         study.naive = f"{'Mean squared error' if known is None else 'Accuracy'}: {naive}."
+    if len(places) < len(rows):
+        strange = count(len(rows) - len(places), "row")
+        study.naive += f" Without {strange} of classes that the training did not meet."
 
 
 def labelled_rows(outcome: Outcome) -> list[int]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from edgeforest.forest import Forest
 from edgeforest.reports import charts
-from edgeforest.reports.page import facts_of
-from edgeforest.reports.svg import Picture, safe
-
-ROW = '<tr style="background:none"><th style="text-align:left">{}</th><td style="text-align:left">{}</td></tr>'
+from edgeforest.reports.page import facts_of, facts_table
+from edgeforest.reports.svg import Picture
 
 
 def card(forest: Forest) -> str:
@@ -20,8 +18,8 @@ def card(forest: Forest) -> str:
     """
     if not len(forest):
         return "<p>A forest without trees</p>"
-    lines = "".join(ROW.format(safe(head), safe(text, 400)) for head, text in facts_of(forest))
+    table = facts_table(facts_of(forest))
     drawn = ""
     if any(forest.importances):
         drawn = charts.importances(forest.names, forest.feature_importances, None, top=8).html
-    return str(Picture(f"<table>{lines}</table>{drawn}"))
+    return str(Picture(table + drawn))

@@ -33,8 +33,7 @@ body{margin:0}
 .page h1{font-size:26px;line-height:1.25;margin:8px auto 4px;overflow-wrap:anywhere}
 .page h2{font-size:20px;margin:36px auto 10px}
 .page h3{font-size:15px;margin:0 0 8px;overflow-wrap:anywhere}
-.page p{margin:6px auto;color:var(--soft);font-size:14px;overflow-wrap:anywhere}
-.page header p{font-size:16px}
+.page p{margin:6px auto}
 .tiles,.grid{display:grid;gap:14px}
 .tiles{grid-template-columns:repeat(auto-fit,minmax(150px,1fr));margin-top:14px}
 .grid{grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr))}
@@ -46,29 +45,6 @@ box-sizing:border-box}
 @media(max-width:480px){.page{padding:12px 10px 40px}.card{padding:12px 10px}
 .tiles{grid-template-columns:1fr 1fr;gap:10px}}
 @media(min-width:780px){.wide{grid-column:span 2}}
-.beside{display:flex;flex-wrap:wrap;gap:4px 24px}.beside>*{flex:1 1 300px;min-width:0}
-.scroll{overflow-x:auto}
-.page table{border-collapse:collapse;font-size:13px;margin:8px 0}
-.page th{font-weight:600;text-align:left;color:var(--soft)}
-.page td,.page th{padding:4px 10px 4px 0;vertical-align:top}
-.list{width:100%}.list td{border-top:1px solid var(--line)}
-.lines td,.list td:first-child{white-space:nowrap}
-.facts th{white-space:nowrap;padding-right:18px}.facts td{overflow-wrap:anywhere}
-.page code{font-size:12px;overflow-wrap:anywhere}
-.page .matrix td{text-align:right;padding:6px 10px;border:1px solid var(--line);min-width:34px;
-font-variant-numeric:tabular-nums}
-.page .matrix th{padding:6px 10px 6px 4px;white-space:nowrap}
-.swatch{display:inline-block;width:10px;height:10px;border-radius:50%;margin-right:7px;
-background:var(--line)}
-.legend span{margin-right:12px;white-space:nowrap}
-.thread{opacity:.35}
-.tree{font-size:14px;overflow-wrap:anywhere}
-.tree details,.tree p{margin:2px 0 2px 4px;padding-left:12px;border-left:2px solid var(--line);
-color:var(--ink);font-size:14px}
-.tree summary{cursor:pointer;padding:3px 0}.tree small{color:var(--soft)}
-.shares{display:inline-flex;width:54px;height:9px;border-radius:3px;overflow:hidden;
-background:var(--line)}
-.up{color:var(--c1)}.down{color:var(--c0)}
 footer{margin-top:40px}
 """
 
@@ -122,13 +98,17 @@ def _head(study: Study) -> str:
     cells = "".join(
         f'<div class="tile"><b>{safe(b)}</b><span>{safe(t)}</span></div>' for b, t in tiles
     )
-    facts = [*facts_of(forest), *study.facts]
-    lines = "".join(f"<tr><th>{safe(h)}</th><td>{safe(t, 400)}</td></tr>" for h, t in facts)
     return (
         f"<header><h1>{safe(study.title, 120)}</h1></header>"
         f'<div class="tiles">{cells}</div><div class="card" style="margin-top:14px">'
-        f'<table class="facts">{lines}</table></div>'
+        f"{facts_table([*facts_of(forest), *study.facts])}</div>"
     )
+
+
+def facts_table(facts: list[tuple[str, str]]) -> str:
+    """A table of headings and texts."""
+    lines = "".join(f"<tr><th>{safe(h)}</th><td>{safe(t, 400)}</td></tr>" for h, t in facts)
+    return f'<table class="facts">{lines}</table>'
 
 
 def facts_of(forest: Forest) -> list[tuple[str, str]]:

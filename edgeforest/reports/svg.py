@@ -268,6 +268,32 @@ font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 .edgeforest svg .faint{fill:var(--blue);opacity:.3}
 .edgeforest svg .whisker{stroke:var(--ink);stroke-width:1.2}
 .edgeforest svg .out{stroke:var(--red);stroke-width:1.6}
+.edgeforest svg .thread{opacity:.35}
+.edgeforest p{color:var(--soft);font-size:14px;margin:6px 0;overflow-wrap:anywhere}
+.edgeforest code{font-size:12px;overflow-wrap:anywhere}
+.edgeforest .beside{display:flex;flex-wrap:wrap;gap:4px 24px}
+.edgeforest .beside>*{flex:1 1 300px;min-width:0}
+.edgeforest .scroll{overflow-x:auto}
+.edgeforest table{border-collapse:collapse;font-size:13px;margin:8px 0;border:0;color:var(--ink)}
+.edgeforest tr{background:none}
+.edgeforest td,.edgeforest th{padding:4px 10px 4px 0;vertical-align:top;text-align:left}
+.edgeforest th{font-weight:600;color:var(--soft)}
+.edgeforest .facts th{white-space:nowrap;padding-right:18px}
+.edgeforest .facts td{overflow-wrap:anywhere}
+.edgeforest .list{width:100%}.edgeforest .list td{border-top:1px solid var(--line)}
+.edgeforest .lines td,.edgeforest .list td:first-child{white-space:nowrap}
+.edgeforest .matrix td{text-align:right;padding:6px 10px;border:1px solid var(--line);min-width:34px;
+font-variant-numeric:tabular-nums}
+.edgeforest .matrix th{padding:6px 10px 6px 4px;white-space:nowrap}
+.edgeforest .swatch{display:inline-block;width:10px;height:10px;border-radius:50%;margin-right:7px}
+.edgeforest .legend span{margin-right:12px;white-space:nowrap}
+.edgeforest .tree{overflow-wrap:anywhere}
+.edgeforest .tree details,.edgeforest .tree p{margin:2px 0 2px 4px;padding-left:12px;
+border-left:2px solid var(--line);color:var(--ink);font-size:14px}
+.edgeforest .tree summary{cursor:pointer;padding:3px 0}.edgeforest .tree small{color:var(--soft)}
+.edgeforest .shares{display:inline-flex;width:54px;height:9px;border-radius:3px;overflow:hidden;
+background:var(--line)}
+.edgeforest .up{color:var(--c1)}.edgeforest .down{color:var(--c0)}
 """ + "".join(
     f".edgeforest svg .s{i}{{stroke:var(--c{i});stroke-width:1.8}}"
     f".edgeforest svg .f{i}{{fill:var(--c{i})}}.edgeforest .b{i}{{background:var(--c{i})}}\n"
@@ -282,7 +308,9 @@ class Picture:
         self.html = body  # without the style
 
     def _repr_html_(self) -> str:
-        return f'<style>{STYLE}</style><div class="edgeforest">{self.html}</div>'
+        # With a ground of its own: a notebook may be light where the system is dark.
+        ground = "background:var(--card);padding:10px 12px;max-width:820px;border-radius:8px"
+        return f'<style>{STYLE}</style><div class="edgeforest" style="{ground}">{self.html}</div>'
 
     def __str__(self) -> str:
         return self._repr_html_()
