@@ -357,6 +357,30 @@ def test_forests_that_learned_nothing_have_a_report(tmp_path):
         assert "No feature matters" in words
     with pytest.raises(ValueError, match="y must come with the rows"):
         edgeforest.write_report(path, forest, None, y)
+    numbers = [[i % 7, i % 5, i % 3, i % 2] for i in range(90)]
+    forest = train(numbers, [row[0] > 3 for row in numbers], n_trees=3)
+    for rows in ([numbers[0]] * 3, [[None] * 4] * 3):  # all in one leaf; nothing known of them
+        edgeforest.write_report(path, forest, rows, [True, False, True])
+        harmless(path.read_text(encoding="utf-8"))
+
+
+def test_estimators_whose_trees_drew_every_row(tmp_path):
+    """Nothing is out of bag, so there is no score, and the page says so."""
+    rows, y = sensor_rows(200, gaps=0)
+    rows = [[row[0], row[2], i % 5, i % 3] for i, row in enumerate(rows)]
+    model = edgeforest.ExtraTreesClassifier(3, max_depth=3, random_state=0).fit(rows, y)
+    path = tmp_path / "report.html"
+    edgeforest.write_report(path, model, rows, y)
+    words = harmless(path.read_text(encoding="utf-8")).words()
+    assert "Confusion matrix" not in words
+    assert "Depending on" in words
+    by_tree = measures.tree_importances(model.forest_, np.array(rows, np.float32))
+    agreed = edgeforest.stability(by_tree, 3)
+    assert f"Stability of the 3 most important over the trees: {agreed:.2f}" in words
+    for draw in (plots.growth, plots.confusion, plots.calibration):
+        with pytest.raises(ValueError, match="none is out of bag: give other rows"):
+            draw(model, rows, y)
+    assert "<svg" in plots.growth(model, rows[:20], y[:20]).html
 
 
 def test_many_classes_and_features_stay_readable(tmp_path):

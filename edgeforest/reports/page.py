@@ -10,6 +10,7 @@ import numpy as np
 
 from edgeforest.forests import oob, shap, walking
 from edgeforest.forests.dependence import partial_dependence
+from edgeforest.forests.importance import stability
 from edgeforest.host.names import listed
 from edgeforest.host.version import __version__
 from edgeforest.host.words import count, duration, rounded
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from edgeforest.reports.watching import Race
 
 TOP = 5  # features whose dependence is drawn
+AGREED = 3  # features on which trees agree or not
 WRONG = 8  # rows that are shown
 LARGE = 300_000  # nodes, above which no SHAP values and no exports are made
 BACKGROUND = 2000  # rows that say how often a branch is taken
@@ -220,9 +222,9 @@ def _matters(study: Study) -> Iterator[tuple[str, str, str]]:
     by_tree, note = None, "The mean decrease in impurity."
     if study.X is not None:
         by_tree = measures.tree_importances(forest, study.X)
-        note += f" Each dot is one tree alone, over {count(len(study.X), 'row')}." * (
-            by_tree is not None
-        )
+        if by_tree is not None:
+            note += f" Each dot is one tree alone, over {count(len(study.X), 'row')}."
+            note += agreement(by_tree)
     else:
         note += " With rows (<code>--data</code>) this shows the spread over the trees, too."
     drawn = charts.importances(forest.names, forest.feature_importances, by_tree).html
@@ -241,6 +243,17 @@ def _matters(study: Study) -> Iterator[tuple[str, str, str]]:
             note = ""
         drawn = charts.dependence(found, forest.classes, study.target).html
         yield f"Depending on {safe(forest.names[f], 40)}", drawn, note
+
+
+def agreement(by_tree: Any) -> str:
+    """How much the trees agree on the most important features, as a sentence; "" for few of them."""
+    trees, features = by_tree.shape
+    if trees < 2 or features <= AGREED or not by_tree.any():
+        return ""
+    agreed = stability(by_tree, AGREED)
+    return (
+        f" Stability of the {AGREED} most important over the trees: {agreed:.2f}; 1 is agreement."
+    )
 
 
 def _tree(forest: Forest) -> Iterator[tuple[str, str, str]]:

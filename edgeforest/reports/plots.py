@@ -42,6 +42,13 @@ __all__ = [
 ]
 
 
+def _asked(model: Model, X: Any, y: Any) -> measures.Scored:
+    found = scored_by(model, X, y)
+    if not len(found.truth):
+        raise ValueError("every tree drew every row, so none is out of bag: give other rows")
+    return found
+
+
 def growth(model: Model, X: Any, y: Any) -> Picture:
     """The accuracy, or the root mean squared error, with one tree, with two, and so on.
 
@@ -51,7 +58,7 @@ def growth(model: Model, X: Any, y: Any) -> Picture:
     True
     """
     name = "root mean squared error" if forest_of(model).regression else "accuracy"
-    return charts.growth(scored_by(model, X, y).by_trees, None, name)
+    return charts.growth(_asked(model, X, y).by_trees, None, name)
 
 
 def confusion(model: Model, X: Any, y: Any) -> Picture:
@@ -65,7 +72,7 @@ def confusion(model: Model, X: Any, y: Any) -> Picture:
     forest = forest_of(model)
     if forest.classes is None:
         raise ValueError("a regression has no classes to confuse; use predictions")
-    counts = measures.confusion(scored_by(model, X, y), forest.n_votes)
+    counts = measures.confusion(_asked(model, X, y), forest.n_votes)
     return charts.confusion(counts, forest.classes)
 
 
@@ -80,7 +87,7 @@ def predictions(model: Model, X: Any, y: Any, target: str = "target") -> Picture
     """
     if not forest_of(model).regression:
         raise ValueError("a classification predicts classes; use confusion")
-    return charts.cloud(scored_by(model, X, y), target)
+    return charts.cloud(_asked(model, X, y), target)
 
 
 def calibration(model: Model, X: Any, y: Any, target: str = "target") -> Picture:
@@ -92,7 +99,7 @@ def calibration(model: Model, X: Any, y: Any, target: str = "target") -> Picture
     True
     """
     regression = forest_of(model).regression
-    bins = measures.calibration(scored_by(model, X, y), regression)
+    bins = measures.calibration(_asked(model, X, y), regression)
     return charts.calibration(bins, regression, target)
 
 

@@ -46,11 +46,10 @@ def write_report(
     if y is not None and X is None:
         raise ValueError("y must come with the rows that it belongs to; give X")
     study = Study(forest, title or f"A forest for {target}", target)
-    if X is not None and y is None:
+    if X is not None:
         study.X = encoded_as(forest, X)
-    elif X is not None:
+    if y is not None:
         study.rows = scored_by(model, X, y)
-        study.X = study.rows.X
         out = study.rows.out_of_bag
         study.about = count(len(study.rows.truth), "out-of-bag row" if out else "row")
         rows = read_as(forest, X)
