@@ -24,11 +24,32 @@ int ef_add_bin(const ef_tree *tree, const ef_contender *c, int bin, int64_t *to)
     return some != 0;
 }
 
+/* Add the cells of bins first .. last to a vector. */
+static void add_bins(const ef_tree *tree, const ef_contender *c, int first, int last, int64_t *to)
+{
+    int32_t width = tree->width;
+    size_t at = c->h + (size_t)first * (size_t)width;
+    if (EF_IS_MSE(tree->task) && width == 3) {
+        const int64_t *cells = (const int64_t *)tree->cells + at;
+        int64_t a = to[0], b = to[1], d = to[2];
+        for (int bin = first; bin <= last; bin++, cells += 3) {
+            a += cells[0];
+            b += cells[1];
+            d += cells[2];
+        }
+        to[0] = a;
+        to[1] = b;
+        to[2] = d;
+        return;
+    }
+    for (int bin = first; bin <= last; bin++)
+        ef_add_bin(tree, c, bin, to);
+}
+
 void ef_total_of(ef_tree *tree, const ef_contender *c)
 {
     ef_clear(tree, EF_TOTAL(tree));
-    for (int bin = 0; bin <= c->bins; bin++)
-        ef_add_bin(tree, c, bin, EF_TOTAL(tree));
+    add_bins(tree, c, 0, c->bins, EF_TOTAL(tree));
 }
 
 void ef_arms_begin(ef_tree *tree, ef_arms *a, const ef_contender *c, int64_t *left, int64_t *with,
@@ -74,11 +95,23 @@ int ef_arms_next(ef_tree *tree, ef_arms *a)
 
 void ef_left_of(const ef_tree *tree, const ef_contender *c, int t, int missing_left, int64_t *to)
 {
+    int first = c->equal && t ? t : 1;
     ef_clear(tree, to);
-    for (int bin = c->equal && t ? t : 1; bin <= t; bin++)
-        ef_add_bin(tree, c, bin, to);
+    add_bins(tree, c, first, t, to);
     if (missing_left)
-        ef_add_bin(tree, c, 0, to);
+        add_bins(tree, c, 0, 0, to);
+}
+
+/* Whether a row of a histogram has a missing value. */
+static int some_missing(const ef_tree *tree, const ef_contender *c)
+{
+    if (EF_IS_MSE(tree->task))
+        return ((const int64_t *)tree->cells)[c->h] != 0;
+    const int32_t *cells = (const int32_t *)tree->cells + c->h;
+    int32_t some = 0;
+    for (int32_t k = 0; k < tree->width; k++)
+        some |= cells[k];
+    return some != 0;
 }
 
 /* _best_threshold of criteria.py: ef_best_arm for Gini without missing values, by running sums. */
@@ -123,23 +156,21 @@ static void best_cut(ef_tree *tree, ef_contender *c, const int64_t *total, int64
 {
     const int64_t *cells = (const int64_t *)tree->cells + c->h;
     int64_t left[2] = {0, 0};
-    c->found = 0;
-    for (int t = 1; t < c->bins; t++) {
+    ef_real top = -1;
+    int best = 0;
+    for (int t = 1; t < c->bins; t++) { /* no branch; an empty bin has the score of the one before */
         cells += tree->width;
-        if (!cells[0])
-            continue;
         left[0] += cells[0];
         left[1] += cells[1];
-        if (left[0] < least || n - left[0] < least)
-            continue;
-        ef_real score = ef_mse_score(left, total, left[0], n - left[0]);
-        if (!c->found || score > c->score) {
-            c->found = 1;
-            c->score = score;
-            c->bin = (uint8_t)t;
-            c->missing_left = 0;
-        }
+        ef_real score = ef_mse_score(left, total, left[0], n - left[0]); /* NaN if a side is empty */
+        int better = (score > top) & (left[0] >= least) & (n - left[0] >= least);
+        top = better ? score : top;
+        best = better ? t : best;
     }
+    c->found = best != 0;
+    c->score = top;
+    c->bin = (uint8_t)best;
+    c->missing_left = 0;
 }
 
 void ef_best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n, int64_t least)
@@ -147,15 +178,14 @@ void ef_best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n
     const ef_task *task = tree->task;
     int64_t *left = EF_VECTOR(tree, 1), *with = EF_VECTOR(tree, 2), *missing = EF_VECTOR(tree, 3);
     ef_arms a;
+    if (!EF_IS_ENTROPY(task) && !c->equal && !some_missing(tree, c)) {
+        if (EF_IS_MSE(task))
+            best_cut(tree, c, total, n, least);
+        else
+            best_threshold(tree, c, total, n, least);
+        return;
+    }
     ef_arms_begin(tree, &a, c, left, with, missing);
-    if (EF_IS_GINI(task) && !c->equal && !a.some_missing) {
-        best_threshold(tree, c, total, n, least);
-        return;
-    }
-    if (EF_IS_MSE(task) && !c->equal && !a.some_missing) {
-        best_cut(tree, c, total, n, least);
-        return;
-    }
     c->found = 0;
     while (ef_arms_next(tree, &a)) {
         int64_t n_left = ef_rows_in(tree, a.cells);

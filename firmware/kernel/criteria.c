@@ -87,8 +87,10 @@ static ef_real describe_mse(const int64_t *left, const int64_t *total, ef_real *
     ef_real d = ((ef_real)left[1] * dn - (ef_real)total[1] * dl) / dn;
     ef_real m_left = d / dl, m_right = -d / dr;
     *bias = mse_impurity(left) + mse_impurity(right) - mse_impurity(total);
-    *on_left = m_left;
-    *on_right = m_right;
+    if (on_left) {
+        *on_left = m_left;
+        *on_right = m_right;
+    }
     return (dl * m_left * m_left + dr * m_right * m_right) / dn;
 }
 
@@ -107,7 +109,7 @@ static ef_real describe_gini(const ef_tree *tree, const int64_t *left, const int
     ef_real s = squares_of(total, width) / (ef_real)(n * n);
     ef_real s_left = (ef_real)a / (ef_real)(n_left * n_left);
     ef_real s_right = (ef_real)b / (ef_real)(n_right * n_right);
-    for (int32_t k = 0; k < width; k++) {
+    for (int32_t k = 0; on_left && k < width; k++) {
         ef_real share = (ef_real)total[k] / dn;
         on_left[k] = 2 * ((ef_real)left[k] / dl - share) - (s_left - s);
         on_right[k] = 2 * ((ef_real)(total[k] - left[k]) / dr - share) - (s_right - s);
@@ -132,7 +134,8 @@ static ef_real describe_entropy(const ef_tree *tree, const int64_t *left, const 
                 x = (ef_log(tree, i) - log_side - ef_log(tree, total[k]) + log_n) * EF_LOG2E;
                 gain += (ef_real)i * x;
             }
-            influence[k] = x;
+            if (influence)
+                influence[k] = x;
         }
     }
     for (int32_t k = 0; k < width; k++)

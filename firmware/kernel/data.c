@@ -29,19 +29,21 @@ void ef_rng_begin(ef_rng *rng, uint32_t seed, uint32_t stream)
     rng->w = w % 855244000u + 1;
 }
 
-uint32_t ef_rng_next(ef_rng *rng)
+static inline uint32_t next(ef_rng *rng)
 {
     rng->z = step_z(rng->z);
     rng->w = step_w(rng->w);
     return ((rng->z & 32767u) << 15) ^ rng->w;
 }
 
+uint32_t ef_rng_next(ef_rng *rng) { return next(rng); }
+
 uint32_t ef_rng_below(ef_rng *rng, uint32_t n)
 {
     uint32_t limit = MASK - MASK % n;
-    uint32_t value = ef_rng_next(rng);
+    uint32_t value = next(rng);
     while (value >= limit)
-        value = ef_rng_next(rng);
+        value = next(rng);
     return value % n;
 }
 
@@ -50,9 +52,9 @@ void ef_rng_fill(ef_rng *rng, uint32_t *values, size_t count, uint32_t n)
     uint32_t limit = MASK - MASK % n;
     ef_rng r = *rng;
     for (size_t i = 0; i < count; i++) {
-        uint32_t value = ef_rng_next(&r);
+        uint32_t value = next(&r);
         while (value >= limit)
-            value = ef_rng_next(&r);
+            value = next(&r);
         values[i] = value % n;
     }
     *rng = r;

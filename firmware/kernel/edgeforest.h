@@ -329,18 +329,19 @@ typedef struct {
     ef_live *slots;
     ef_contender *contender;
     uint16_t *order; /* place of each tree in memory; the last one does not vote */
-    uint16_t *leaves, *labels, *places, *stack, *kinds, *free_slots, *raced, *new_raced;
+    uint16_t *leaves, *labels, *places, *stack, *kinds, *free_slots, *raced, *new_raced, *arms;
     uint16_t *numbers; /* of the rows of rare classes, modulo what their weights repeat after */
     uint32_t *misses, *out, *counts; /* counts: rows in the window, by class */
     uint8_t *times, *bins, *new_bins;
     ef_span spans;
-    float *values, *cuts, *new_cuts;
+    float *values, *cuts, *new_cuts, *waiting, *lane_values;
+    int32_t *lane_bins;
     ef_real *gains;
     void *cells;
     int64_t seen, stored; /* rows, and those of rare classes that left the window */
     int64_t losses[EF_MEMORIES]; /* of each memory, lately */
     uint32_t fades[EF_MEMORIES];
-    int32_t n_free, hand, half, lead, memories, memory, quota, spare, spares;
+    int32_t n_free, hand, half, lead, memories, memory, quota, spare, spares, new_n_cuts, some_kinds;
     double *weights, *means, *squares, *scaled, *shares; /* of the linear model */
     int64_t mix_losses[EF_ANSWERS];
     uint32_t *alone, *mixed;

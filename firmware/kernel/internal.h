@@ -232,8 +232,9 @@ int ef_most_bins(const ef_task *task);
  * sets their impurity. */
 int64_t ef_sum_up(ef_tree *tree, const ef_contender *c, ef_real *its_impurity);
 
-/* Find its best arm and estimate the gain; returns whether there is one. */
+/* Find its best arm and estimate the gain; returns whether there is one. And how much that gain varies. */
 int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, ef_real rest);
+ef_real ef_variance(ef_tree *tree, const ef_contender *c, ef_real rest);
 
 /* Sum up the left side of its best arm, after the sums of the node. Sets how many rows are in both;
  * returns whether missing values go left, -1 if none was seen. */

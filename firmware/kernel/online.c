@@ -43,7 +43,8 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
     g->slots = carve(c, races, sizeof *g->slots);
     g->raced = carve(c, races * some, sizeof *g->raced);
     g->bins = carve(c, races * some, 1);
-    g->cuts = carve(c, ef_product(races * some, ef_padded_cuts(p)), sizeof *g->cuts);
+    g->cuts = carve(c, ef_product(races, ef_cuts_of(p)), sizeof *g->cuts);
+    g->waiting = carve(c, ef_product(races * some, WAITING), sizeof *g->waiting);
     g->cells = carve(c, ef_product(ef_product(races * some, (size_t)p->stride), ef_cells_of(p)),
                      ef_cell_bytes(p));
     g->tree.sums = carve(c, 7 * ef_cells_of(p), sizeof *g->tree.sums);
@@ -51,11 +52,14 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
     g->tree.logs = carve(c, p->criterion == EF_ENTROPY ? EF_LOGS : 0, sizeof *g->tree.logs);
     g->new_raced = carve(c, some, sizeof *g->new_raced);
     g->new_bins = carve(c, some, 1);
-    g->new_cuts = carve(c, some * ef_padded_cuts(p), sizeof *g->new_cuts);
+    g->new_cuts = carve(c, ef_lanes_of(p) * (size_t)p->n_bins, sizeof *g->new_cuts);
+    g->lane_values = carve(c, some, sizeof *g->lane_values);
+    g->lane_bins = carve(c, ef_lanes_of(p), sizeof *g->lane_bins);
     g->spans.low = carve(c, m, sizeof *g->spans.low);
     g->spans.high = carve(c, m, sizeof *g->spans.high);
     g->spans.missing = carve(c, m, sizeof *g->spans.missing);
-    g->gains = carve(c, 2 * some, sizeof *g->gains);
+    g->gains = carve(c, some, sizeof *g->gains);
+    g->arms = carve(c, some, sizeof *g->arms);
     g->contender = carve(c, 1, sizeof *g->contender);
     size_t linear = p->inputs ? 1 : 0, width = linear * (size_t)p->width;
     g->weights = carve(c, ef_product(EF_RATES * width, (size_t)p->inputs), sizeof *g->weights);
@@ -70,14 +74,10 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
     for (int32_t t = 0; t <= p->n_trees; t++) {
         ef_sapling none, *tree = c->memory ? g->trees + t : &none;
         tree->nodes = carve(c, nodes, sizeof *tree->nodes);
-        tree->slot = carve(c, nodes, sizeof *tree->slot);
-        tree->wait = carve(c, nodes, sizeof *tree->wait);
-        tree->missed = carve(c, nodes, sizeof *tree->missed);
+        tree->tips = carve(c, nodes, sizeof *tree->tips);
         tree->votes = carve(c, memories * nodes * ef_votes_of(p), sizeof *tree->votes);
-        tree->head = carve(c, nodes, sizeof *tree->head);
-        tree->tail = carve(c, nodes, sizeof *tree->tail);
-        tree->next = carve(c, window, sizeof *tree->next);
-        tree->leaf = carve(c, window + spare, sizeof *tree->leaf);
+        tree->kept = carve(c, window, sizeof *tree->kept);
+        tree->spares = carve(c, spare, sizeof *tree->spares);
         tree->features = carve(c, m, sizeof *tree->features);
         tree->importance = carve(c, m, sizeof *tree->importance);
     }
@@ -165,7 +165,9 @@ static inline uint32_t ask(const ef_grove *g, const ef_sapling *tree, int memory
     int32_t width = g->plan.width;
     const uint32_t *votes = ef_votes_at(g, tree, memory, leaf);
     if (!width) {
-        uint32_t n = votes[0], level = n ? (uint32_t)((2 * (uint64_t)votes[1] + n) / (2 * n)) : 0;
+        uint32_t n = votes[0], level = 0;
+        if (n) /* doubles are exact here, and divide faster */
+            level = (uint32_t)((2 * (double)votes[1] + (double)n) / (2 * (double)n));
         if (level > g->plan.scale) /* halved totals may lie a little above the levels of their rows */
             level = g->plan.scale;
         if (out)
@@ -207,7 +209,7 @@ static void store(ef_grove *g, const float *row, uint16_t label, int64_t number)
     g->labels[place] = label;
     memcpy(g->values + place * (size_t)p->m, row, (size_t)p->m * sizeof *row);
     for (int32_t t = 0; t <= p->n_trees; t++)
-        g->trees[t].leaf[place] = (uint16_t)ef_find(g->trees + t, row);
+        g->trees[t].spares[spare] = (uint16_t)ef_find(g->trees + t, row);
 }
 
 /* Take the oldest row out of the window; one of a rare class is kept beside it. */
@@ -242,10 +244,11 @@ static uint16_t keep(ef_grove *g, const float *row, uint16_t label)
 static void clear(ef_grove *g, ef_sapling *tree)
 {
     for (int node = 0; node < tree->n_nodes; node++)
-        if (tree->nodes[node].feature == EF_LEAF && tree->slot[node] != NONE)
+        if (tree->nodes[node].feature == EF_LEAF && tree->tips[node].slot != NONE)
             ef_release(g, tree, node);
     tree->n_nodes = 0;
-    memset(tree->leaf, 0xFF, (size_t)(g->plan.window + g->spare) * sizeof *tree->leaf); /* in no leaf */
+    memset(tree->kept, 0xFF, (size_t)g->plan.window * sizeof *tree->kept); /* rows in no leaf */
+    memset(tree->spares, 0xFF, (size_t)g->spare * sizeof *tree->spares);
 }
 
 /* Grow a tree anew from the latest `rows` rows. */
@@ -255,8 +258,7 @@ static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
     clear(g, tree);
     tree->better = tree->worse = 0;
     ef_add_leaf(tree, 0);
-    for (int k = 0; k < g->memories; k++)
-        memset(ef_votes_at(g, tree, k, 0), 0, ef_votes_of(p) * sizeof *tree->votes);
+    memset(tree->votes, 0, (size_t)g->memories * ef_votes_of(p) * sizeof *tree->votes);
     tree->shift = ef_rng_below(&g->rng, LONG);
     if (p->patch < p->m) {
         int32_t count = p->patch < p->m - 1 ? p->patch : p->m - 1;
@@ -270,7 +272,7 @@ static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
     for (int32_t f = 0; f < p->m; f++)
         tree->importance[f] = 0.0;
     for (int32_t i = 0; i < g->spare && i < g->stored; i++)
-        tree->leaf[p->window + i] = 0;
+        tree->spares[i] = 0;
     for (int64_t number = g->seen - rows; number < g->seen; number++) {
         uint16_t place = (uint16_t)(number % p->window);
         ef_put(tree, 0, place);
@@ -284,8 +286,8 @@ static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
     }
 }
 
-/* The tree that does not vote replaces the worst one if it is clearly better, and is then grown
- * anew. */
+/* The tree that does not vote replaces the worst one if it is clearly better. It is then grown anew; of
+ * a regression after every other contest that it did not win. */
 static void contest(ef_grove *g)
 {
     const ef_plan *p = &g->plan;
@@ -302,6 +304,8 @@ static void contest(ef_grove *g)
         uint16_t other = g->order[worst];
         g->order[worst] = g->order[last];
         g->order[last] = other;
+    } else if (!p->width && g->seen % (2 * EVERY)) {
+        return;
     }
     for (int32_t t = 0; t <= last; t++)
         g->trees[t].better = g->trees[t].worse = 0;
@@ -317,7 +321,7 @@ static inline void learn_in(ef_grove *g, ef_sapling *tree, int leaf, uint16_t pl
     ef_put(tree, leaf, place);
     if (times)
         vote(g, tree, leaf, g->labels[place], times);
-    int slot = tree->slot[leaf];
+    int slot = tree->tips[leaf].slot;
     if (slot != NONE) {
         if (!times)
             return;
@@ -327,8 +331,8 @@ static inline void learn_in(ef_grove *g, ef_sapling *tree, int leaf, uint16_t pl
             race->due = race->seen + (race->seen >> 2) + STEP;
             ef_live_grow(g, tree, ef_live_look(g, tree, leaf, 0));
         }
-    } else if (tree->wait[leaf]) {
-        tree->wait[leaf]--;
+    } else if (tree->tips[leaf].wait) {
+        tree->tips[leaf].wait--;
     } else if (wrong) {
         g->stack[0] = (uint16_t)leaf;
         ef_live_grow(g, tree, 1);
@@ -391,7 +395,7 @@ static inline void fetch(const ef_grove *g, const ef_sapling *tree, int leaf)
 {
     for (int32_t k = 0; k < g->memories; k++)
         EF_PREFETCH(ef_votes_at(g, tree, k, leaf));
-    int slot = tree->slot[leaf];
+    int slot = tree->tips[leaf].slot;
     if (slot == NONE)
         return;
     size_t some = (size_t)g->plan.max_features, c = (size_t)slot * some;
@@ -416,8 +420,8 @@ static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
         int leaf = g->leaves[t];
         uint32_t miss = ask_all(g, tree, leaf, label, t < p->n_trees);
         g->misses[t] = miss;
-        if (tree->missed[leaf] < MOST)
-            tree->missed[leaf] += p->width ? miss : miss >> 8;
+        if (tree->tips[leaf].missed < MOST)
+            tree->tips[leaf].missed += p->width ? miss : miss >> 8;
     }
     for (int32_t t = 0; t < p->n_trees; t++) {
         ef_sapling *tree = g->trees + g->order[t];
@@ -468,6 +472,8 @@ void ef_grove_begin(ef_grove *g, const ef_plan *plan, const uint16_t *kinds, voi
     g->plan = *plan;
     lay_out(g, plan, &c);
     memcpy(g->kinds, kinds, (size_t)plan->m * sizeof *kinds);
+    for (int32_t f = 0; f < plan->m; f++)
+        g->some_kinds |= kinds[f] != 0;
     memset(g->counts, 0, (size_t)plan->width * sizeof *g->counts);
     if (plan->inputs) {
         size_t m = (size_t)plan->m, weights = (size_t)plan->inputs * (size_t)plan->width;
@@ -572,6 +578,7 @@ const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *fe
                            const uint32_t *votes, const ef_real *gains)
 {
     ef_sapling *tree = g->trees + g->order[t];
+    size_t width = ef_votes_of(&g->plan);
     const char *wrong = tree_wrong(&g->plan, n, feature, left, right, votes);
     EF_NEED(!wrong, wrong);
     clear(g, tree);
@@ -581,11 +588,12 @@ const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *fe
         ef_fork *node = tree->nodes + i;
         node->feature = feature[i];
         node->threshold = threshold[i];
-        node->left = left[i];
-        node->right = right[i];
+        node->children[1] = left[i];
+        node->children[0] = right[i];
     }
-    for (int k = 0; k < g->memories; k++)
-        memcpy(ef_votes_at(g, tree, k, 0), votes, (size_t)n * ef_votes_of(&g->plan) * sizeof *votes);
+    for (int32_t i = 0; i < n; i++)
+        for (int k = 0; k < g->memories; k++)
+            memcpy(ef_votes_at(g, tree, k, i), votes + (size_t)i * width, width * sizeof *votes);
     memcpy(tree->importance, gains, (size_t)g->plan.m * sizeof *gains);
     for (int32_t i = 0; i < n; i++)
         if (feature[i] != EF_LEAF) {
@@ -632,13 +640,13 @@ void ef_grove_tree(const ef_grove *g, int32_t t, uint16_t *feature, float *thres
                    uint16_t *left, uint16_t *right, uint32_t *votes, ef_real *gains)
 {
     const ef_sapling *tree = g->trees + g->order[t];
-    size_t n = (size_t)tree->n_nodes;
+    size_t n = (size_t)tree->n_nodes, width = ef_votes_of(&g->plan);
     for (size_t i = 0; i < n; i++) {
         feature[i] = tree->nodes[i].feature;
         threshold[i] = tree->nodes[i].threshold;
-        left[i] = tree->nodes[i].left;
-        right[i] = tree->nodes[i].right;
+        left[i] = tree->nodes[i].children[1];
+        right[i] = tree->nodes[i].children[0];
+        memcpy(votes + i * width, ef_votes_at(g, tree, g->memory, (int)i), width * sizeof *votes);
     }
-    memcpy(votes, ef_votes_at(g, tree, g->memory, 0), n * ef_votes_of(&g->plan) * sizeof *votes);
     memcpy(gains, tree->importance, (size_t)g->plan.m * sizeof *gains);
 }

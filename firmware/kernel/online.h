@@ -23,6 +23,7 @@
 #define RATES {0.01,0.05}
 #define FADES {3,12,50}
 #define NONE 0xFFFF
+#define WAITING 8 /* rows that a race counts together */
 #define TOLERANCE 0.1
 #define Z 2.25
 
@@ -33,15 +34,28 @@
 /* A node: what is needed on the way down lies together. */
 typedef struct {
     float threshold;
-    uint16_t feature, left, right;
+    uint16_t feature, children[2]; /* the right one, the left one */
     uint8_t depth;
 } ef_fork;
 
-/* One tree that learns, and for each leaf a queue of the latest rows in it. */
+/* What a leaf has besides its votes: its race, and a queue of the latest rows in it. */
+typedef struct {
+    uint32_t missed;
+    uint16_t slot, wait, head, tail;
+} ef_tip;
+
+/* A row of the window in a tree: its leaf, and the next row in that leaf's queue. */
+typedef struct {
+    uint16_t leaf, next;
+} ef_link;
+
+/* One tree that learns. */
 struct ef_sapling {
     ef_fork *nodes;
-    uint16_t *slot, *wait, *head, *tail, *next, *leaf, *features;
-    uint32_t *missed, *votes;
+    ef_tip *tips;
+    ef_link *kept;
+    uint16_t *spares, *features; /* spares: leaves of the rows beside the window */
+    uint32_t *votes;
     ef_real *importance;
     int32_t better, worse; /* rows since the last contest that the challenger got less, more wrong */
     int32_t n_nodes;
@@ -52,7 +66,9 @@ struct ef_sapling {
 struct ef_live {
     int64_t seen, squares, due;
     uint16_t tree, node; /* the tree as its place in memory */
-    int32_t n;
+    uint16_t n, cuts;    /* features, and the bounds of the one that has most */
+    uint16_t labels[WAITING]; /* of rows that wait to be counted */
+    uint8_t times[WAITING], waiting;
 };
 
 /* Numbers of a leaf's votes, of a bin's cells, and so on. */
@@ -63,9 +79,15 @@ static inline size_t ef_cell_bytes(const ef_plan *p)
 {
     return p->width ? sizeof(int32_t) : sizeof(int64_t);
 }
-static inline size_t ef_padded_cuts(const ef_plan *p)
+/* The bounds of a race: the first of each feature, then the second of each, and so on. While they are
+ * drawn there is room for four features at a time. */
+static inline size_t ef_cuts_of(const ef_plan *p)
 {
-    return ((size_t)p->n_bins + 7) & ~(size_t)7;
+    return (size_t)(p->n_bins - 1) * (size_t)p->max_features;
+}
+static inline size_t ef_lanes_of(const ef_plan *p)
+{
+    return ((size_t)p->max_features + 3) & ~(size_t)3;
 }
 
 /* How many rows of rare classes are kept beside the window. */
@@ -76,10 +98,10 @@ static inline int32_t ef_spare_of(const ef_plan *p)
     return !p->width ? 0 : spare < most ? spare : most;
 }
 
-/* The votes of a leaf in one of its memories. */
+/* The votes of a leaf in one of its memories; those of the others lie beside them. */
 static inline uint32_t *ef_votes_at(const ef_grove *g, const ef_sapling *tree, int memory, int leaf)
 {
-    size_t at = (size_t)memory * (size_t)g->plan.nodes + (size_t)leaf;
+    size_t at = (size_t)leaf * (size_t)g->memories + (size_t)memory;
     return tree->votes + at * ef_votes_of(&g->plan);
 }
 
@@ -90,20 +112,20 @@ static inline int ef_is_rare(const ef_grove *g, uint32_t label)
 
 static inline int ef_add_leaf(ef_sapling *tree, int depth)
 {
+    static const ef_tip FRESH = {0, NONE, 0, NONE, NONE};
     int node = tree->n_nodes++;
     tree->nodes[node].feature = EF_LEAF;
     tree->nodes[node].depth = (uint8_t)depth;
-    tree->slot[node] = tree->head[node] = tree->tail[node] = NONE;
-    tree->wait[node] = 0;
-    tree->missed[node] = 0;
+    tree->tips[node] = FRESH;
     return node;
 }
 
 static inline int ef_goes_left(float x, unsigned f, float threshold)
 {
-    if (x != x || ((f & EF_EQUAL) && x == 0.0f))
-        return (f & EF_MISSING_LEFT) != 0;
-    return f & EF_EQUAL ? x == threshold : x <= threshold;
+    int missing_left = (f & EF_MISSING_LEFT) != 0;
+    if (f & EF_EQUAL)
+        return x != x || x == 0.0f ? missing_left : x == threshold;
+    return (x <= threshold) | ((x != x) & missing_left); /* no branch */
 }
 
 /* The leaf that a row reaches. */
@@ -111,33 +133,32 @@ static inline int ef_find(const ef_sapling *tree, const float *row)
 {
     const ef_fork *nodes = tree->nodes, *node = nodes;
     for (unsigned f = node->feature; f != EF_LEAF; f = node->feature)
-        node = nodes + (ef_goes_left(row[f & EF_FEATURE], f, node->threshold) ? node->left
-                                                                             : node->right);
+        node = nodes + node->children[ef_goes_left(row[f & EF_FEATURE], f, node->threshold)];
     return (int)(node - nodes);
 }
 
 /* Append a row of the window to the queue of a leaf. */
 static inline void ef_put(ef_sapling *tree, int node, uint16_t place)
 {
-    uint16_t last = tree->tail[node];
-    tree->leaf[place] = (uint16_t)node;
-    tree->next[place] = NONE;
+    uint16_t last = tree->tips[node].tail;
+    tree->kept[place].leaf = (uint16_t)node;
+    tree->kept[place].next = NONE;
     if (last == NONE)
-        tree->head[node] = place;
+        tree->tips[node].head = place;
     else
-        tree->next[last] = place;
-    tree->tail[node] = place;
+        tree->kept[last].next = place;
+    tree->tips[node].tail = place;
 }
 
 /* Remove the oldest row of the window, the first of its leaf's queue. */
 static inline void ef_drop(ef_sapling *tree, uint16_t place)
 {
-    uint16_t node = tree->leaf[place];
+    uint16_t node = tree->kept[place].leaf;
     if (node == NONE)
         return;
-    tree->head[node] = tree->next[place];
-    if (tree->head[node] == NONE)
-        tree->tail[node] = NONE;
+    tree->tips[node].head = tree->kept[place].next;
+    if (tree->tips[node].head == NONE)
+        tree->tips[node].tail = NONE;
 }
 
 /* How often a row counts in a tree, by its number modulo LONG. */
@@ -150,13 +171,13 @@ static inline unsigned ef_times_of(const ef_grove *g, const ef_sapling *tree, ui
 /* End the race of a leaf. */
 static inline void ef_release(ef_grove *g, ef_sapling *tree, int node)
 {
-    g->free_slots[g->n_free++] = tree->slot[node];
-    tree->slot[node] = NONE;
+    g->free_slots[g->n_free++] = tree->tips[node].slot;
+    tree->tips[node].slot = NONE;
 }
 
 EF_HIDE
 
-/* Count one row of the window into the race of a slot. */
+/* Give one row of the window to the race of a slot, which counts it before it is judged. */
 void ef_live_insert(ef_grove *g, int slot, unsigned place, uint32_t times);
 
 /* Split a leaf if its race is decided; returns how many children went onto the stack. */

@@ -6,7 +6,6 @@
 #include "online.h"
 
 #define LOOK 64 /* rows that show whether a feature varies */
-#define BATCH 16 /* features that are counted together */
 
 /* A slot for the race of a leaf; NONE if every race that was tried matters more. */
 static int slot_for(ef_grove *g, const ef_sapling *tree, int node)
@@ -18,12 +17,12 @@ static int slot_for(ef_grove *g, const ef_sapling *tree, int node)
         g->hand = (slot + 1) % g->plan.races;
         const ef_live *race = g->slots + slot;
         ef_sapling *asleep = g->trees + race->tree;
-        if (asleep->missed[race->node] < tree->missed[node]) {
-            asleep->slot[race->node] = NONE;
-            asleep->wait[race->node] = START;
+        if (asleep->tips[race->node].missed < tree->tips[node].missed) {
+            asleep->tips[race->node].slot = NONE;
+            asleep->tips[race->node].wait = START;
             return slot;
         }
-        asleep->missed[race->node] >>= 1;
+        asleep->tips[race->node].missed >>= 1;
     }
     return NONE;
 }
@@ -69,102 +68,173 @@ static void choose_rows(const ef_grove *g, int n, ef_choice *rows)
         rows->starts[k] = (uint16_t)(k * n / rows->take);
 }
 
-/* Draw bounds below `high` from the leaf's rows, in order; returns how many. */
-static int draw_cuts(ef_grove *g, const ef_choice *rows, const float *values, float high, float *cuts)
+/* Draw bounds below `high` from the leaf's rows, for a lane of `new_cuts`. */
+static void draw_cuts(ef_grove *g, const ef_choice *rows, unsigned f, size_t lane)
 {
     uint32_t drawn[255];
-    size_t m = (size_t)g->plan.m;
-    int found = 0;
+    size_t m = (size_t)g->plan.m, lanes = ef_lanes_of(&g->plan);
+    const float *values = g->values + f;
+    float high = g->spans.high[f], *cuts = g->new_cuts + lane;
     ef_rng_fill(&g->rng, drawn, (size_t)rows->take, rows->part);
     for (int k = 0; k < rows->take; k++) {
         float x = values[g->places[rows->starts[k] + drawn[k]] * m];
-        if (!(x < high))
-            continue;
-        int j = found;
-        while (j > 0 && cuts[j - 1] > x)
-            j--;
-        if (j > 0 && cuts[j - 1] == x)
-            continue;
-        for (int i = found++; i > j; i--)
-            cuts[i] = cuts[i - 1];
-        cuts[j] = x;
+        cuts[(size_t)k * lanes] = x < high ? x + 0.0f : (float)INFINITY; /* there is no -0 */
     }
-    return found;
 }
 
-/* Find the upper bounds of a feature's bins; returns the number of bins, 0 if it does not vary. */
-static int cuts_of(ef_grove *g, const ef_choice *rows, unsigned f, float *cuts)
+/* Start the bounds of a feature's bins in a lane of `new_cuts`; returns whether the feature varies. */
+static int begin_cuts(ef_grove *g, const ef_choice *rows, unsigned f, size_t lane)
 {
-    const ef_plan *p = &g->plan;
-    const float *values = g->values + f;
+    size_t lanes = ef_lanes_of(&g->plan);
     int32_t missing = g->spans.missing[f];
     float low = g->spans.low[f], high = g->spans.high[f];
     if (!(low < high) && !(0 < missing && missing < rows->look))
         return 0;
-    if (g->kinds[f])
-        return g->kinds[f];
-    int found = 0;
-    if (p->extra && low < high) {
+    if (low < high && !g->kinds[f] && !g->plan.extra) {
+        draw_cuts(g, rows, f, lane);
+        return 1;
+    }
+    for (int k = 0; k < rows->take; k++)
+        g->new_cuts[(size_t)k * lanes + lane] = (float)INFINITY;
+    if (low < high && !g->kinds[f]) {
         double unit = (double)ef_rng_next(&g->rng) / 1073741824.0;
         float x = (float)((double)low + ((double)high - (double)low) * unit);
-        cuts[found++] = x < high ? x : low;
-    } else if (low < high) {
-        found = draw_cuts(g, rows, values, high, cuts);
-        if (!found)
-            cuts[found++] = low;
+        g->new_cuts[lane] = x < high ? x : low;
     }
-    for (size_t k = (size_t)found; k < ef_padded_cuts(p); k++)
-        cuts[k] = EF_HUGE;
-    return found + 1;
+    return 1;
 }
 
-/* The bin of a number: one more than the bounds below it. */
-static inline unsigned bin_of(const float *cuts, size_t padded, float x)
+/* Put the smaller of two bounds first, in each lane. */
+static inline void order_two(float *a, float *b, size_t lanes)
 {
-    int b = 1;
-    for (size_t k = 0; k < padded; k++) /* no branch */
-        b += cuts[k] < x;
-    return (unsigned)b;
+    for (size_t i = 0; i < lanes; i += 4)
+        for (size_t l = i; l < i + 4; l++) { /* no branch */
+            float x = a[l], y = b[l];
+            a[l] = x < y ? x : y;
+            b[l] = x < y ? y : x;
+        }
+}
+
+/* Sort the bounds of all lanes together, by Batcher's merge exchange: it compares the same places
+ * whatever is there. */
+static void sort_cuts(float *cuts, int n, size_t used, size_t lanes)
+{
+    int top = 1;
+    while (2 * top < n)
+        top *= 2;
+    for (int p = top; p > 0 && n > 1; p /= 2)
+        for (int q = top, r = 0, d = p;; d = q - p, q /= 2, r = p) {
+            for (int i = 0; i < n - d; i++)
+                if ((i & p) == r)
+                    order_two(cuts + (size_t)i * lanes, cuts + (size_t)(i + d) * lanes, used);
+            if (q == p)
+                break;
+        }
+}
+
+/* Remove bounds that are there twice from a sorted lane; returns how many are left. */
+static int finish_cuts(float *cuts, int n, size_t lanes)
+{
+    int found = 0;
+    for (int k = 0; k < n; k++) {
+        float x = cuts[(size_t)k * lanes], after = (float)INFINITY;
+        if (k + 1 < n)
+            after = cuts[(size_t)(k + 1) * lanes];
+        cuts[(size_t)found * lanes] = x;
+        found += x < after;
+    }
+    for (int k = found; k < n; k++)
+        cuts[(size_t)k * lanes] = (float)INFINITY;
+    return found;
+}
+
+/* Find the bins of four features: one more than the bounds below a number, 0 if it is missing. */
+static inline void bins_of_four(const float *cuts, size_t step, int n, const float *x, int32_t *bins)
+{
+    int32_t b[4];
+    for (int l = 0; l < 4; l++)
+        b[l] = x[l] == x[l];
+    for (int k = 0; k < n; k++, cuts += step)
+        for (int l = 0; l < 4; l++) /* no branch */
+            b[l] += cuts[l] < x[l];
+    for (int l = 0; l < 4; l++)
+        bins[l] = b[l];
+}
+
+/* Find the bins of a row, given as the numbers of the features of a race. */
+static void find_bins(const ef_grove *g, size_t first, const ef_live *race, const float *x, int32_t *bins)
+{
+    size_t step = (size_t)g->plan.max_features, n = race->n, at = 0;
+    const float *cuts = g->cuts + first / step * ef_cuts_of(&g->plan);
+    for (; at + 4 <= n; at += 4)
+        bins_of_four(cuts + at, step, race->cuts, x + at, bins + at);
+    if (at < n && n >= 4)
+        bins_of_four(cuts + n - 4, step, race->cuts, x + n - 4, bins + n - 4);
+    for (; n < 4 && at < n; at++) {
+        bins[at] = x[at] == x[at];
+        for (int k = 0; k < race->cuts; k++)
+            bins[at] += cuts[(size_t)k * step + at] < x[at];
+    }
+    for (at = 0; g->some_kinds && at < n; at++)
+        if (g->kinds[g->raced[first + at]])
+            bins[at] = x[at] >= 1.0f && x[at] <= (float)g->bins[first + at] ? (int32_t)x[at] : 0;
+}
+
+/* Count a row, given as the numbers of the features of a race. */
+static void count_row(ef_grove *g, int slot, const float *x, uint32_t label, uint32_t times)
+{
+    const ef_plan *p = &g->plan;
+    const ef_live *race = g->slots + slot;
+    size_t width = ef_cells_of(p), stride = (size_t)p->stride * width;
+    size_t first = (size_t)slot * (size_t)p->max_features;
+    int32_t *bins = g->lane_bins;
+    find_bins(g, first, race, x, bins);
+    if (p->width) {
+        int32_t *cells = (int32_t *)g->cells + first * stride + label;
+        for (size_t i = 0; i < race->n; i++, cells += stride)
+            cells[(size_t)bins[i] * width] += (int32_t)times;
+        return;
+    }
+    int64_t one = times, sum = one * label, square = sum * label;
+    int64_t *cells = (int64_t *)g->cells + first * stride;
+    for (size_t i = 0; i < race->n; i++, cells += stride) {
+        int64_t *cell = cells + 3 * bins[i];
+        cell[0] += one;
+        cell[1] += sum;
+        cell[2] += square;
+    }
+}
+
+/* Read the numbers of a race's features from a row of the window. */
+static inline void read_lanes(const ef_grove *g, int slot, unsigned place, float *to)
+{
+    const uint16_t *raced = g->raced + (size_t)slot * (size_t)g->plan.max_features;
+    const float *row = g->values + (size_t)place * (size_t)g->plan.m;
+    for (size_t i = 0; i < g->slots[slot].n; i++)
+        to[i] = row[raced[i]];
+}
+
+/* Count the rows that wait. */
+static void count_waiting(ef_grove *g, int slot)
+{
+    ef_live *race = g->slots + slot;
+    size_t some = (size_t)g->plan.max_features;
+    const float *x = g->waiting + (size_t)slot * WAITING * some;
+    for (size_t i = 0; i < race->waiting; i++)
+        count_row(g, slot, x + i * some, race->labels[i], race->times[i]);
+    race->waiting = 0;
 }
 
 void ef_live_insert(ef_grove *g, int slot, unsigned place, uint32_t times)
 {
-    const ef_plan *p = &g->plan;
     ef_live *race = g->slots + slot;
-    size_t padded = ef_padded_cuts(p), width = ef_cells_of(p), bytes = ef_cell_bytes(p);
-    size_t stride = (size_t)p->stride * width, at[BATCH];
-    uint32_t label = g->labels[place];
-    const float *row = g->values + (size_t)place * (size_t)p->m;
-    size_t c = (size_t)slot * (size_t)p->max_features, end = c + (size_t)race->n;
-    while (c < end) { /* first where to count some features, then the counts: memory is slow */
-        int n = 0;
-        for (; n < BATCH && c < end; c++) {
-            unsigned f = g->raced[c], b = 0, bins = g->bins[c];
-            float x = row[f];
-            if (g->kinds[f]) {
-                b = x >= 1.0f && x <= (float)bins ? (unsigned)x : 0; /* NaN is neither */
-            } else if (x == x) {
-                b = bin_of(g->cuts + c * padded, padded, x);
-                b = b < bins ? b : bins; /* an infinite number is above the padding, too */
-            }
-            at[n] = c * stride + b * width;
-            EF_PREFETCH((unsigned char *)g->cells + at[n++] * bytes);
-        }
-        if (p->width) {
-            int32_t *cells = (int32_t *)g->cells + label;
-            for (int i = 0; i < n; i++)
-                cells[at[i]] += (int32_t)times;
-        } else {
-            int64_t one = times, sum = one * label, square = sum * label;
-            for (int i = 0; i < n; i++) {
-                int64_t *cells = (int64_t *)g->cells + at[i];
-                cells[0] += one;
-                cells[1] += sum;
-                cells[2] += square;
-            }
-        }
-    }
+    size_t at = (size_t)slot * WAITING + race->waiting;
+    read_lanes(g, slot, place, g->waiting + at * (size_t)g->plan.max_features);
+    race->labels[race->waiting] = g->labels[place];
+    race->times[race->waiting++] = (uint8_t)times;
     race->squares += times * times;
+    if (race->waiting == WAITING)
+        count_waiting(g, slot);
 }
 
 static int is_full(const ef_grove *g, const ef_sapling *tree)
@@ -177,26 +247,33 @@ static int is_full(const ef_grove *g, const ef_sapling *tree)
 static int32_t draw_features(ef_grove *g, uint16_t *features, int n)
 {
     const ef_plan *p = &g->plan;
-    int32_t racing = 0;
+    size_t racing = 0, lanes = ef_lanes_of(p);
     int together = p->m <= 4 * p->max_features; /* most of them will be drawn, or cost little */
     ef_choice rows;
     choose_rows(g, n, &rows);
     if (together)
         find_spans(g, &rows, 0, (size_t)p->m, &g->spans);
-    for (int32_t i = 0; racing < p->max_features && i < p->patch; i++) {
+    for (int32_t i = 0; racing < (size_t)p->max_features && i < p->patch; i++) {
         int32_t j = i + (int32_t)ef_rng_below(&g->rng, (uint32_t)(p->patch - i));
         uint16_t f = features[j];
         features[j] = features[i];
         features[i] = f;
         if (!together)
             find_spans(g, &rows, f, 1, &g->spans);
-        int bins = cuts_of(g, &rows, f, g->new_cuts + (size_t)racing * ef_padded_cuts(p));
-        if (bins) {
-            g->new_raced[racing] = f;
-            g->new_bins[racing++] = (uint8_t)bins;
-        }
+        if (begin_cuts(g, &rows, f, racing))
+            g->new_raced[racing++] = f;
     }
-    return racing;
+    sort_cuts(g->new_cuts, rows.take, (racing + 3) & ~(size_t)3, lanes);
+    g->new_n_cuts = 0;
+    for (size_t c = 0; c < racing; c++) {
+        unsigned f = g->new_raced[c];
+        int found = finish_cuts(g->new_cuts + c, rows.take, lanes);
+        if (!found && !g->kinds[f] && g->spans.low[f] < g->spans.high[f])
+            g->new_cuts[(size_t)found++ * lanes + c] = g->spans.low[f];
+        g->new_bins[c] = (uint8_t)(g->kinds[f] ? g->kinds[f] : found + 1);
+        g->new_n_cuts = found > g->new_n_cuts ? found : g->new_n_cuts;
+    }
+    return (int32_t)racing;
 }
 
 /* Give a slot to the race of a leaf, with the features that were drawn. */
@@ -204,18 +281,22 @@ static void open_race(ef_grove *g, ef_sapling *tree, int node, int slot, int32_t
 {
     const ef_plan *p = &g->plan;
     ef_live *race = g->slots + slot;
-    size_t some = (size_t)p->max_features, first = (size_t)slot * some, padded = ef_padded_cuts(p);
+    size_t some = (size_t)p->max_features, first = (size_t)slot * some;
     size_t cells = some * (size_t)p->stride * ef_cells_of(p);
+    float *cuts = g->cuts + (size_t)slot * ef_cuts_of(p);
     memcpy(g->raced + first, g->new_raced, (size_t)racing * sizeof *g->raced);
     memcpy(g->bins + first, g->new_bins, (size_t)racing);
-    memcpy(g->cuts + first * padded, g->new_cuts, (size_t)racing * padded * sizeof *g->cuts);
+    for (size_t k = 0; k < (size_t)g->new_n_cuts; k++)
+        memcpy(cuts + k * some, g->new_cuts + k * ef_lanes_of(p), (size_t)racing * sizeof *cuts);
     memset((unsigned char *)g->cells + (size_t)slot * cells * ef_cell_bytes(p), 0,
            cells / some * (size_t)racing * ef_cell_bytes(p));
     race->tree = (uint16_t)(tree - g->trees);
     race->node = (uint16_t)node;
-    race->n = racing;
+    race->n = (uint16_t)racing;
+    race->cuts = (uint16_t)g->new_n_cuts;
+    race->waiting = 0;
     race->seen = race->squares = 0;
-    tree->slot[node] = (uint16_t)slot;
+    tree->tips[node].slot = (uint16_t)slot;
 }
 
 /* Count rows in `places` into a race that was just opened: some of the window, all of rare classes. */
@@ -243,7 +324,9 @@ static void count_kept(ef_grove *g, const ef_sapling *tree, int slot, int n)
         }
         unsigned times = ef_times_of(g, tree, number);
         if (times) {
-            ef_live_insert(g, slot, place, times);
+            read_lanes(g, slot, place, g->lane_values);
+            count_row(g, slot, g->lane_values, g->labels[place], times);
+            race->squares += times * times;
             race->seen++;
         }
     }
@@ -254,24 +337,24 @@ static void count_kept(ef_grove *g, const ef_sapling *tree, int slot, int n)
 static int begin(ef_grove *g, ef_sapling *tree, int node)
 {
     if (tree->nodes[node].depth >= g->plan.max_depth || is_full(g, tree)) {
-        tree->wait[node] = NONE;
+        tree->tips[node].wait = NONE;
         return 0;
     }
     int n = 0, mixed = 0;
     for (int32_t i = 0; i < g->spare; i++) {
         uint16_t place = (uint16_t)(g->plan.window + i);
-        if (tree->leaf[place] == node && ef_is_rare(g, g->labels[place])) {
+        if (tree->spares[i] == node && ef_is_rare(g, g->labels[place])) {
             g->places[n++] = place;
             mixed |= g->labels[place] != g->labels[g->places[0]];
         }
     }
     g->spares = n;
-    for (uint16_t place = tree->head[node]; place != NONE; place = tree->next[place]) {
+    for (uint16_t place = tree->tips[node].head; place != NONE; place = tree->kept[place].next) {
         g->places[n++] = place;
         mixed |= g->labels[place] != g->labels[g->places[0]];
     }
     if (2 * n < START) {
-        tree->wait[node] = (uint16_t)(START - n);
+        tree->tips[node].wait = (uint16_t)(START - n);
         return 0;
     }
     if (!mixed)
@@ -279,7 +362,7 @@ static int begin(ef_grove *g, ef_sapling *tree, int node)
     int32_t racing = draw_features(g, tree->features, n);
     int slot = racing ? slot_for(g, tree, node) : NONE; /* only if a feature varies */
     if (slot == NONE) {
-        tree->wait[node] = START;
+        tree->tips[node].wait = START;
         return 0;
     }
     open_race(g, tree, node, slot, racing);
@@ -312,21 +395,21 @@ static void endow(const ef_grove *g, ef_sapling *tree, int node, int child, cons
 static void split(ef_grove *g, ef_sapling *tree, int node, const ef_contender *lead, int n_stack)
 {
     const ef_plan *p = &g->plan;
-    int slot = tree->slot[node];
+    int slot = tree->tips[node].slot;
     size_t width = ef_cells_of(p);
     int64_t *total = g->tree.sums, *left = total + width, *right = left + width, size, on_left;
     int missing_left = ef_weigh_sides(&g->tree, lead, &size, &on_left);
     missing_left = missing_left < 0 ? 2 * on_left > size : missing_left;
-    const float *cuts = g->cuts + ((size_t)slot * (size_t)p->max_features +
-                                   (size_t)g->lead) * ef_padded_cuts(p);
-    float threshold = lead->equal ? (float)lead->bin : lead->bin < lead->bins ? cuts[lead->bin - 1]
-                                                                              : EF_HUGE;
+    const float *cuts = g->cuts + (size_t)slot * ef_cuts_of(p) + g->lead;
+    float threshold = lead->equal              ? (float)lead->bin
+                      : lead->bin < lead->bins ? cuts[(size_t)(lead->bin - 1) * (size_t)p->max_features]
+                                               : EF_HUGE;
     tree->importance[lead->feature] += lead->gain * (ef_real)size;
     ef_release(g, tree, node);
     int depth = tree->nodes[node].depth + 1;
     int a = ef_add_leaf(tree, depth), b = ef_add_leaf(tree, depth);
-    tree->nodes[node].left = (uint16_t)a;
-    tree->nodes[node].right = (uint16_t)b;
+    tree->nodes[node].children[1] = (uint16_t)a;
+    tree->nodes[node].children[0] = (uint16_t)b;
     tree->nodes[node].threshold = threshold;
     unsigned f = lead->feature | (lead->equal ? EF_EQUAL : 0u) |
                  (missing_left ? EF_MISSING_LEFT : 0u);
@@ -335,69 +418,97 @@ static void split(ef_grove *g, ef_sapling *tree, int node, const ef_contender *l
     endow(g, tree, node, a, left);
     endow(g, tree, node, b, right);
     tree->nodes[node].feature = (uint16_t)f;
-    for (uint16_t place = tree->head[node], after; place != NONE; place = after) {
-        after = tree->next[place];
+    for (uint16_t place = tree->tips[node].head, after; place != NONE; place = after) {
+        after = tree->kept[place].next;
         float x = g->values[(size_t)place * (size_t)p->m + lead->feature];
         ef_put(tree, ef_goes_left(x, f, threshold) ? a : b, place);
     }
     for (int32_t i = 0; i < g->spare; i++) {
         size_t place = (size_t)p->window + (size_t)i;
         float x = g->values[place * (size_t)p->m + lead->feature];
-        if (tree->leaf[place] == node)
-            tree->leaf[place] = (uint16_t)(ef_goes_left(x, f, threshold) ? a : b);
+        if (tree->spares[i] == node)
+            tree->spares[i] = (uint16_t)(ef_goes_left(x, f, threshold) ? a : b);
     }
     g->stack[n_stack] = (uint16_t)b;
     g->stack[n_stack + 1] = (uint16_t)a;
 }
 
-int ef_live_look(ef_grove *g, ef_sapling *tree, int node, int n_stack)
+/* Describe a feature in the race of a slot. */
+static void describe(const ef_grove *g, int slot, int i, ef_contender *c)
 {
-    const ef_plan *p = &g->plan;
-    int slot = tree->slot[node];
-    ef_live *race = g->slots + slot;
-    ef_contender *c = g->contender, lead;
-    size_t first = (size_t)slot * (size_t)p->max_features;
-    size_t of_one = (size_t)p->stride * ef_cells_of(p);
-    ef_real *gains = g->gains, *variances = g->gains + p->max_features;
+    size_t at = (size_t)slot * (size_t)g->plan.max_features + (size_t)i;
+    c->feature = g->raced[at];
+    c->bins = g->bins[at];
+    c->equal = g->kinds[c->feature] > 0;
+    c->h = at * (size_t)g->plan.stride * ef_cells_of(&g->plan);
+}
+
+/* Whether no other feature of a race can gain much more than the leading one. */
+static int beats_all(ef_grove *g, int slot, const ef_contender *lead, ef_real rest, ef_real impurity)
+{
+    ef_real slack = TOLERANCE * lead->gain, least = EF_TOLERANCE_IMPURITY * impurity;
+    slack = least > slack ? least : slack;
+    for (int i = 0; i < g->slots[slot].n; i++) {
+        ef_contender *c = g->contender;
+        if (i == g->lead || !g->arms[i])
+            continue;
+        describe(g, slot, i, c);
+        c->bin = (uint8_t)g->arms[i];
+        c->missing_left = (uint8_t)(g->arms[i] >> 8);
+        ef_real variance = ef_variance(&g->tree, c, rest);
+        if (g->gains[i] - lead->gain + Z * ef_root(variance + lead->variance) > slack)
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether the race of a slot is decided; sets the leading feature. */
+static int is_decided(ef_grove *g, int slot, ef_contender *lead)
+{
+    const ef_live *race = g->slots + slot;
+    ef_contender *c = g->contender;
     ef_real impurity = 0.0, rest = 0.0;
     int64_t size = 0;
-    int found = -1, full = is_full(g, tree); /* other leaves may have split meanwhile */
-    g->tree.cells = g->cells;
-    for (int32_t i = 0; !full && race->seen && i < race->n; i++) {
-        c->feature = g->raced[first + (size_t)i];
-        c->bins = g->bins[first + (size_t)i];
-        c->equal = g->kinds[c->feature] > 0;
-        c->h = (first + (size_t)i) * of_one;
+    int found = -1;
+    for (int i = 0; race->seen && i < race->n; i++) {
+        describe(g, slot, i, c);
         if (i == 0) {
             size = ef_sum_up(&g->tree, c, &impurity);
             if (impurity <= 0)
-                break;
+                return 0;
             rest = (ef_real)race->squares / (ef_real)(size * size);
         }
-        gains[i] = -EF_HUGE;
-        if (!ef_best(&g->tree, c, size, p->least, rest))
+        g->arms[i] = 0;
+        if (!ef_best(&g->tree, c, size, g->plan.least, rest))
             continue;
-        gains[i] = c->gain;
-        variances[i] = c->variance;
-        if (found < 0 || c->gain > gains[found]) {
+        g->gains[i] = c->gain;
+        g->arms[i] = (uint16_t)(c->bin | c->missing_left << 8);
+        if (found < 0 || c->gain > g->gains[found]) {
             found = i;
-            memcpy(&lead, c, EF_CONTENDER_HEAD);
+            memcpy(lead, c, EF_CONTENDER_HEAD);
         }
     }
-    int decided = found >= 0 && !(lead.gain <= SURE * ef_root(lead.variance));
-    if (decided && size < PATIENCE) {
-        ef_real slack = TOLERANCE * lead.gain, least = EF_TOLERANCE_IMPURITY * impurity;
-        slack = least > slack ? least : slack;
-        for (int32_t i = 0; decided && i < race->n; i++)
-            if (i != found && gains[i] > -EF_HUGE)
-                decided = !(gains[i] - lead.gain + Z * ef_root(variances[i] + lead.variance) > slack);
-    }
-    if (decided) {
-        g->lead = found;
+    if (found < 0)
+        return 0;
+    g->lead = found;
+    lead->variance = ef_variance(&g->tree, lead, rest);
+    if (lead->gain <= SURE * ef_root(lead->variance))
+        return 0;
+    return size >= PATIENCE || beats_all(g, slot, lead, rest, impurity);
+}
+
+int ef_live_look(ef_grove *g, ef_sapling *tree, int node, int n_stack)
+{
+    int slot = tree->tips[node].slot;
+    int full = is_full(g, tree); /* other leaves may have split meanwhile */
+    ef_contender lead;
+    g->tree.cells = g->cells;
+    count_waiting(g, slot);
+    if (!full && is_decided(g, slot, &lead)) {
         split(g, tree, node, &lead, n_stack);
         return 2;
     }
-    if (full || race->seen >= MANY)
+    if (full || g->slots[slot].seen >= MANY)
         ef_release(g, tree, node);
     return 0;
 }

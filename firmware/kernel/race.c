@@ -28,22 +28,28 @@ static ef_real axis(const ef_tree *tree, const int64_t *total)
     return top / (whole * whole);
 }
 
-/* The interval of one arm, and the influences of a row on either side. `right` is overwritten. */
-static ef_interval interval_of(ef_tree *tree, const int64_t *left, int64_t *right, ef_real rest,
-                               ef_real along, ef_real *on_left, ef_real *on_right)
+/* How much the gain of an arm varies, given the influences of a row. `right` is overwritten. */
+static ef_real variance_of(const ef_tree *tree, ef_real gain, const int64_t *left, int64_t *right,
+                           ef_real rest, const ef_real *on_left, const ef_real *on_right)
 {
     const int64_t *total = EF_TOTAL(tree);
-    ef_interval i;
-    ef_real size = (ef_real)ef_rows_in(tree, total), bias;
-    ef_real gain = ef_describe(tree, left, total, &bias, on_left, on_right);
     for (int32_t k = 0; k < tree->width; k++)
         right[k] = total[k] - left[k];
     ef_real sum = ef_scatter(tree, left, total, on_left, NULL);
     sum += ef_scatter(tree, right, total, on_right, NULL);
+    return ef_larger(0.0, sum / (ef_real)ef_rows_in(tree, total) - gain * gain) * rest;
+}
+
+/* The interval of one arm, and the influences of a row on either side. `right` is overwritten. */
+static ef_interval interval_of(ef_tree *tree, const int64_t *left, int64_t *right, ef_real rest,
+                               ef_real along, ef_real *on_left, ef_real *on_right)
+{
+    ef_interval i;
+    ef_real bias, gain = ef_describe(tree, left, EF_TOTAL(tree), &bias, on_left, on_right);
     bias *= rest;
     i.plain = gain;
     i.gain = gain - bias;
-    i.variance = ef_larger(0.0, sum / size - gain * gain) * rest;
+    i.variance = variance_of(tree, gain, left, right, rest, on_left, on_right);
     i.shift = (ef_real)0.5 * (bias - bias * along);
     i.root = ef_root(ef_larger(0.0, gain - i.shift));
     ef_real most = ef_larger(gain, bias);
@@ -337,10 +343,24 @@ int64_t ef_sum_up(ef_tree *tree, const ef_contender *c, ef_real *its_impurity)
 
 int ef_best(ef_tree *tree, ef_contender *c, int64_t n, int64_t least, ef_real rest)
 {
+    int64_t *left = EF_VECTOR(tree, 1);
+    ef_real bias;
     ef_best_arm(tree, c, EF_TOTAL(tree), n, least);
-    if (c->found)
-        measure(tree, c, rest, 1);
+    if (c->found) {
+        ef_left_of(tree, c, c->bin, c->missing_left, left);
+        c->gain = ef_describe(tree, left, EF_TOTAL(tree), &bias, NULL, NULL);
+        c->gain -= bias * rest;
+    }
     return c->found;
+}
+
+ef_real ef_variance(ef_tree *tree, const ef_contender *c, ef_real rest)
+{
+    int64_t *left = EF_VECTOR(tree, 1);
+    ef_real bias, *on_left = tree->influences, *on_right = on_left + tree->width;
+    ef_left_of(tree, c, c->bin, c->missing_left, left);
+    ef_real gain = ef_describe(tree, left, EF_TOTAL(tree), &bias, on_left, on_right);
+    return variance_of(tree, gain, left, EF_VECTOR(tree, 2), rest, on_left, on_right);
 }
 
 int ef_weigh_sides(ef_tree *tree, const ef_contender *c, int64_t *size, int64_t *on_left)

@@ -98,7 +98,8 @@ static inline ef_real ef_mse_score(const int64_t *left, const int64_t *total, in
 ef_real ef_per_score(const ef_task *task, int64_t n);
 
 /* Returns the gain of a split. Sets bias x rows, and how much a row influences the gain if it is on
- * the left or on the right: one number a class, or one number a side for a regression. */
+ * the left or on the right: one number a class, or one number a side for a regression; both may be
+ * NULL. */
 ef_real ef_describe(ef_tree *tree, const int64_t *left, const int64_t *total, ef_real *bias,
                    ef_real *on_left, ef_real *on_right);
 
