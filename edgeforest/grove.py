@@ -360,7 +360,7 @@ class Grove:
             for k in range(take):
                 x = values[places[k * n // take + self.rng.below(part)] * plan.m + f]
                 if x < high and x not in found:
-                    found.append(x)
+                    found.append(x + 0.0)  # no -0.0: it would depend on which came first
             cuts.extend(array("f", sorted(found) or [low]))
         cuts.append(HUGE)
         return cuts
@@ -541,6 +541,8 @@ class Grove:
                 rows = tree.better + tree.worse
         if lead > 0 and lead * lead > CLEARLY * rows:
             trees[worst], trees[last] = trees[last], trees[worst]
+        elif not self.plan.width and self.seen % (2 * EVERY):
+            return  # a regression gains nothing from more challengers
         for tree in trees:
             tree.better = tree.worse = 0
         rows = min(self.seen, self.plan.window)

@@ -20,6 +20,7 @@ The trees themselves are in `grove`. This file runs unchanged on CPython and Mic
 
 from array import array
 
+from edgeforest.batch import encoded, levels, sliceable
 from edgeforest.budget import Budget, between, millionths
 from edgeforest.checks import check_steady, refuse_unknown
 from edgeforest.codes import vote_scale
@@ -42,7 +43,7 @@ from edgeforest.grove import SCALE, Grove, largest
 from edgeforest.labels import plain, sorted_set
 from edgeforest.loading import from_base64
 from edgeforest.lock import Lock
-from edgeforest.rows import as_float, as_rows
+from edgeforest.rows import as_float
 from edgeforest.sapling import CATEGORIES, START, Plan, bytes_of
 from edgeforest.transplant import checked, for_forest, for_grove, widened
 from edgeforest.writer import to_base64
@@ -253,7 +254,7 @@ class OnlineForest:
         """Learn rows in their order; returns the prediction made for each before it was learned."""
         if hasattr(type(rows), "columns") or hasattr(type(rows), "read_all"):
             rows = self._framed(rows)
-        rows, labels = _seq(rows), _seq(labels)
+        rows, labels = sliceable(rows), sliceable(labels)
         n = len(labels)
         if len(rows) != n:
             raise ValueError(
@@ -358,14 +359,14 @@ class OnlineForest:
         numbers = targets.tolist() if hasattr(targets, "tolist") else targets
         if set(map(type, numbers)) != {float}:
             numbers = [as_float(v, i, "the targets") for i, v in enumerate(numbers)]
-        low, high = min(numbers), max(numbers)
-        if not (-HUGE / 8 < low and high < HUGE / 8) or sum(numbers) != sum(numbers):
+        low, high, total = min(numbers), max(numbers), sum(numbers)
+        if not (-HUGE / 8 < low and high < HUGE / 8) or total != total:
             for i, v in enumerate(numbers):
                 if not -HUGE / 8 < v < HUGE / 8:
                     raise ValueError(f"the target of row {i} must be a finite number, got {v!r}")
         if not head.span or low < head.low or high > head.low + head.span:
             self._stretch(low, high)
-        return self._levels([v - head.low for v in numbers], head.scale / head.span, 0.0)
+        return levels(numbers, head.low, head.scale / head.span, 0.0, head.scale)
 
     def _stretch(self, low: "float", high: "float") -> "None":
         """Make the range of targets three times as wide as the targets seen so far."""
@@ -390,24 +391,14 @@ class OnlineForest:
                 total = int(votes[i + 1] * per + votes[i] * at + 0.5)
                 votes[i + 1] = max(0, min(LEVELS * votes[i], total))
         values, labels = self._grove.latest()
-        self._build(trees, (values, self._levels(labels, per, at)))
-
-    def _levels(self, numbers: "Iterable[float]", per: "float", at: "float") -> "array[int]":
-        """Numbers as levels; float32 may round those at the ends to just outside the range."""
-        scale = self.head.scale
-        return array("H", [max(0, min(scale, int(v * per + at + 0.5))) for v in numbers])
+        self._build(trees, (values, levels(labels, 0.0, per, at, head.scale)))
 
     def _encode(self, rows: "Any") -> "array[float]":
         """Rows as float32 numbers, one row after the other."""
         head = self.head
-        if head.all_numbers:
-            found = _flat(rows, head.n_features)
-            if found is None and hasattr(self._grove, "listed"):  # that engine is faster
-                found = self._grove.listed(rows, head.n_features)
-            if found is None:
-                found = _listed(rows, head.n_features)
-            if found is not None:
-                return found
+        found = encoded(head, rows, getattr(self._grove, "listed", None))
+        if found is not None:
+            return found
         values = array("f")
         for row in rows:
             if not head.all_numbers:
@@ -445,10 +436,11 @@ class OnlineForest:
         if head.classes is None:
             step = head.step()
             parts = array("f", [total * step for total in guesses])  # as `Forest.value` does
-            answers = list(array("f", [part + head.low for part in parts]))
+            low = head.low
+            answers = list(array("f", [part + low for part in parts]))
             step = head.span / head.scale
-            off = [a - head.low - v * step for a, v in zip(answers, labels)]
-            wrong = [abs(v) for v in off]
+            off = [a - low - v * step for a, v in zip(answers, labels)]
+            wrong = list(map(abs, off))
         else:
             classes = head.classes
             answers = [classes[word >> 2] for word in guesses]
@@ -465,11 +457,11 @@ class OnlineForest:
         if len(wrong) > RECENT:
             self._judged += len(wrong) - RECENT
             wrong = wrong[-RECENT:]
-        recent = self._recent
+        latest: "Any" = array("f", wrong) if head.classes is None else bytearray(wrong)
         at = self._judged % RECENT
-        for v in wrong:
-            recent[at] = v
-            at = at + 1 if at + 1 < RECENT else 0
+        upto = RECENT - at  # of the latest errors; the others come first in the ring
+        self._recent[at : at + len(latest)] = latest[:upto]
+        self._recent[: len(latest[upto:])] = latest[upto:]
         self._judged += len(wrong)
         return answers
 
@@ -764,37 +756,3 @@ def _recalled(kind: "Any", forest: "Forest", state: "Any", engine: "str | None")
 
         learner.drift = restored(state["drift"], rows, forest)
     return learner
-
-
-def _seq(values: "Any") -> "Any":
-    """Values or rows as something that has a length and can be sliced."""
-    if hasattr(values, "to_numpy"):  # a DataFrame or a Series
-        return values.to_numpy()
-    if hasattr(values, "suboffsets") and values.ndim > 1:  # Python cannot slice this memoryview
-        return values.tolist()
-    return values if is_sequence(values) else as_rows(values)
-
-
-def _flat(rows: "Any", m: "int") -> "array[float] | None":
-    """The numbers of a NumPy array of rows, all at once; None if each has to be looked at."""
-    if hasattr(rows, "dtype") and getattr(rows, "ndim", 0) == 2 and rows.dtype.kind in "fiub":
-        if rows.shape[1] != m:
-            raise ValueError(f"a row must have {m} values, got {rows.shape[1]}")
-        values = rows.astype("float32")
-        if (abs(values) > HUGE).any():
-            return None  # one of them is infinite
-        return array("f", values.tobytes())
-    return None
-
-
-def _listed(rows: "Any", m: "int") -> "array[float] | None":
-    """The numbers of rows in lists, all at once; None if each has to be looked at."""
-    try:
-        for row in rows:
-            if len(row) != m:
-                return None
-        values = array("f", [v for row in rows for v in row])
-    except (TypeError, ValueError, OverflowError):
-        return None
-    total = sum(values)
-    return values if total - total == 0 and len(values) == m * len(rows) else None
