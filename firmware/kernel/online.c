@@ -127,28 +127,37 @@ size_t ef_grove_bytes(const ef_plan *plan)
 static inline void vote_in(uint32_t *votes, int32_t width, uint32_t fade, uint32_t label,
                            uint32_t times)
 {
-    if (!width) {
-        if (votes[0] >= fade) {
-            votes[0] >>= 1;
-            votes[1] >>= 1;
-        }
-        votes[0] += UNIT * times;
-        votes[1] += UNIT * times * label;
-        return;
-    }
     uint32_t total = 0;
     for (int32_t k = 0; k < width; k++)
         total += votes[k];
-    if (total >= fade)
-        for (int32_t k = 0; k < width; k++)
-            votes[k] >>= 1;
+    int half = total >= fade;
+    for (int32_t k = 0; k < width; k++) /* no branch */
+        votes[k] >>= half;
     votes[label] += UNIT * times;
 }
 
-static void vote(const ef_grove *g, ef_sapling *tree, int leaf, uint32_t label, uint32_t times)
+/* The same for a regression. */
+static inline void sum_in(uint32_t *votes, uint32_t fade, uint32_t label, uint32_t times)
 {
-    for (int k = 0; k < g->memories; k++)
-        vote_in(ef_votes_at(g, tree, k, leaf), g->plan.width, g->fades[k] * UNIT, label, times);
+    int half = votes[0] >= fade;
+    votes[0] = (votes[0] >> half) + UNIT * times;
+    votes[1] = (votes[1] >> half) + UNIT * times * label;
+}
+
+static inline void vote(const ef_grove *g, const ef_sapling *tree, int leaf, uint32_t label,
+                        uint32_t times)
+{
+    uint32_t *votes = ef_votes_at(g, tree, 0, leaf);
+    int32_t width = g->plan.width;
+    for (int k = 0; k < g->memories; k++, votes += width ? width : 2) {
+        uint32_t fade = g->fades[k] * UNIT;
+        if (!width)
+            sum_in(votes, fade, label, times);
+        else if (width == 2) /* so often that it is compiled apart */
+            vote_in(votes, 2, fade, label, times);
+        else
+            vote_in(votes, width, fade, label, times);
+    }
 }
 
 /* n / d, without the division: `per` is 1 / d. */
@@ -158,45 +167,64 @@ static inline uint32_t divided(uint32_t n, uint32_t d, double per)
     return q + (n - q * d >= d); /* rounded, it may be one too small where d divides n */
 }
 
+/* The place of the largest, the first of equals; `top` is its value. */
+static inline uint32_t find_largest(const uint32_t *values, size_t n, uint32_t *top)
+{
+    uint32_t best = 0, most = values[0];
+    for (uint32_t k = 1; k < n; k++) { /* no branch */
+        best = values[k] > most ? k : best;
+        most = values[k] > most ? values[k] : most;
+    }
+    *top = most;
+    return best;
+}
+
+/* Add the votes of a leaf to `out`, if given; returns whether they are wrong about this label. */
+static inline uint32_t ask_classes(const uint32_t *votes, int32_t width, uint32_t scale,
+                                   uint32_t label, uint32_t *out)
+{
+    uint32_t total = 0, top, best = find_largest(votes, (size_t)width, &top);
+    for (int32_t k = 0; k < width; k++)
+        total += votes[k];
+    if (out && top == total) {
+        out[best] += total ? scale : 0;
+    } else if (out) {
+        uint32_t upto = 0, before = 0;
+        double per = 1 / (2 * (double)total);
+        for (int32_t k = 0; k < width; k++) { /* shares that add up */
+            upto += votes[k];
+            uint32_t now = divided(2 * upto * scale + total, 2 * total, per);
+            out[k] += now - before;
+            before = now;
+        }
+    }
+    return best != label;
+}
+
+/* Add the level of a leaf to `out`, if given; returns how far it is from this one. */
+static inline uint32_t ask_level(const uint32_t *votes, uint32_t scale, uint32_t label, uint32_t *out)
+{
+    uint32_t n = votes[0], level = 0;
+    if (n) /* doubles are exact here, and divide faster */
+        level = (uint32_t)((2 * (double)votes[1] + (double)n) / (2 * (double)n));
+    if (level > scale) /* halved totals may lie a little above the levels of their rows */
+        level = scale;
+    if (out)
+        out[0] += level;
+    return level > label ? level - label : label - level;
+}
+
 /* Add the votes of a leaf to `out`, if given; returns how wrong they are about this label. */
 static inline uint32_t ask(const ef_grove *g, const ef_sapling *tree, int memory, int leaf,
                            uint32_t label, uint32_t *out)
 {
     int32_t width = g->plan.width;
     const uint32_t *votes = ef_votes_at(g, tree, memory, leaf);
-    if (!width) {
-        uint32_t n = votes[0], level = 0;
-        if (n) /* doubles are exact here, and divide faster */
-            level = (uint32_t)((2 * (double)votes[1] + (double)n) / (2 * (double)n));
-        if (level > g->plan.scale) /* halved totals may lie a little above the levels of their rows */
-            level = g->plan.scale;
-        if (out)
-            out[0] += level;
-        return level > label ? level - label : label - level;
-    }
-    uint32_t total = 0;
-    int32_t best = 0;
-    for (int32_t k = 0; k < width; k++) {
-        total += votes[k];
-        if (votes[k] > votes[best])
-            best = k;
-    }
-    if (out && total) {
-        if (votes[best] == total) {
-            out[best] += g->plan.scale;
-        } else {
-            uint32_t upto = 0, before = 0;
-            double per = 1 / (2 * (double)total);
-            for (int32_t k = 0; k < width; k++) /* shares that add up */
-                if (votes[k]) {
-                    upto += votes[k];
-                    uint32_t now = divided(2 * upto * g->plan.scale + total, 2 * total, per);
-                    out[k] += now - before;
-                    before = now;
-                }
-        }
-    }
-    return (uint32_t)best != label;
+    if (!width)
+        return ask_level(votes, g->plan.scale, label, out);
+    if (width == 2) /* so often that it is compiled apart */
+        return ask_classes(votes, 2, g->plan.scale, label, out);
+    return ask_classes(votes, width, g->plan.scale, label, out);
 }
 
 /* Keep a row of a rare class in place of the oldest of them. */
@@ -341,11 +369,8 @@ static inline void learn_in(ef_grove *g, ef_sapling *tree, int leaf, uint16_t pl
 
 uint32_t ef_largest(const uint32_t *values, size_t n)
 {
-    uint32_t best = 0;
-    for (size_t k = 1; k < n; k++)
-        if (values[k] > values[best])
-            best = (uint32_t)k;
-    return best;
+    uint32_t top;
+    return find_largest(values, n, &top);
 }
 
 /* The guess about a class that votes stand for: see edgeforest.h. */
