@@ -312,6 +312,7 @@ typedef struct {
 
 typedef struct ef_sapling ef_sapling;
 typedef struct ef_live ef_live;
+typedef struct ef_fork ef_fork;
 
 /* The smallest and largest number of each feature in a leaf, and how many are missing. */
 typedef struct {
@@ -327,9 +328,10 @@ typedef struct {
     ef_rng rng;
     ef_sapling *trees;
     ef_live *slots;
+    const ef_fork **walks; /* where a row is in each tree, on its way down */
     ef_contender *contender;
     uint16_t *order; /* place of each tree in memory; the last one does not vote */
-    uint16_t *leaves, *labels, *places, *stack, *kinds, *free_slots, *raced, *new_raced, *arms;
+    uint16_t *leaves, *labels, *places, *stack, *kinds, *free_slots, *raced, *new_raced, *arms, *todo;
     uint16_t *numbers; /* of the rows of rare classes, modulo what their weights repeat after */
     uint32_t *misses, *out, *counts; /* counts: rows in the window, by class */
     uint8_t *times, *bins, *new_bins;

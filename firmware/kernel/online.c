@@ -29,6 +29,8 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
     g->trees = carve(c, (size_t)p->n_trees + 1, sizeof *g->trees);
     g->order = carve(c, (size_t)p->n_trees + 1, sizeof *g->order);
     g->leaves = carve(c, (size_t)p->n_trees + 1, sizeof *g->leaves);
+    g->walks = carve(c, (size_t)p->n_trees + 1, sizeof *g->walks);
+    g->todo = carve(c, (size_t)p->n_trees + 1, sizeof *g->todo);
     g->misses = carve(c, (size_t)p->n_trees + 1, sizeof *g->misses);
     g->out = carve(c, memories * (p->width ? (size_t)p->width : 1), sizeof *g->out);
     g->counts = carve(c, (size_t)p->width, sizeof *g->counts);
@@ -415,6 +417,32 @@ static inline uint32_t ask_all(ef_grove *g, const ef_sapling *tree, int leaf, ui
     return miss;
 }
 
+/* Find the leaves that a row reaches: one step down in every tree, then the next. So the processor
+ * need not wait for the memory of one node before it asks for that of another. */
+static inline void find_all(ef_grove *g, const float *row)
+{
+    const ef_fork **walks = g->walks;
+    uint16_t *todo = g->todo;
+    int32_t n = 0, trees = g->plan.n_trees + 1;
+    for (int32_t t = 0; t < trees; t++) {
+        walks[t] = g->trees[g->order[t]].nodes;
+        todo[n] = (uint16_t)t;
+        n += walks[t]->feature != EF_LEAF;
+    }
+    for (int32_t left = n; left; left = n) {
+        n = 0;
+        for (int32_t i = 0; i < left; i++) { /* no branch */
+            uint16_t t = todo[i];
+            const ef_fork *node = ef_next(walks[t], row);
+            walks[t] = node;
+            todo[n] = t;
+            n += node->feature != EF_LEAF;
+        }
+    }
+    for (int32_t t = 0; t < trees; t++)
+        g->leaves[t] = (uint16_t)(walks[t] - g->trees[g->order[t]].nodes);
+}
+
 /* Ask for the memory of a leaf early: its votes, and what its race begins with. */
 static inline void fetch(const ef_grove *g, const ef_sapling *tree, int leaf)
 {
@@ -435,11 +463,9 @@ static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
     const ef_plan *p = &g->plan;
     size_t width = p->width ? (size_t)p->width : 1;
     memset(g->out, 0, (size_t)g->memories * width * sizeof *g->out);
-    for (int32_t t = 0; t <= p->n_trees; t++) {
-        const ef_sapling *tree = g->trees + g->order[t];
-        g->leaves[t] = (uint16_t)ef_find(tree, row);
-        fetch(g, tree, g->leaves[t]);
-    }
+    find_all(g, row);
+    for (int32_t t = 0; t <= p->n_trees; t++)
+        fetch(g, g->trees + g->order[t], g->leaves[t]);
     for (int32_t t = 0; t <= p->n_trees; t++) {
         ef_sapling *tree = g->trees + g->order[t];
         int leaf = g->leaves[t];
@@ -613,8 +639,8 @@ const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *fe
         ef_fork *node = tree->nodes + i;
         node->feature = feature[i];
         node->threshold = threshold[i];
-        node->children[1] = left[i];
-        node->children[0] = right[i];
+        node->children[1] = (uint16_t)(left[i] - i);
+        node->children[0] = (uint16_t)(right[i] - i);
     }
     for (int32_t i = 0; i < n; i++)
         for (int k = 0; k < g->memories; k++)
@@ -669,8 +695,8 @@ void ef_grove_tree(const ef_grove *g, int32_t t, uint16_t *feature, float *thres
     for (size_t i = 0; i < n; i++) {
         feature[i] = tree->nodes[i].feature;
         threshold[i] = tree->nodes[i].threshold;
-        left[i] = tree->nodes[i].children[1];
-        right[i] = tree->nodes[i].children[0];
+        left[i] = (uint16_t)(i + tree->nodes[i].children[1]);
+        right[i] = (uint16_t)(i + tree->nodes[i].children[0]);
         memcpy(votes + i * width, ef_votes_at(g, tree, g->memory, (int)i), width * sizeof *votes);
     }
     memcpy(gains, tree->importance, (size_t)g->plan.m * sizeof *gains);

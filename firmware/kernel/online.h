@@ -32,11 +32,11 @@
 #define FAR 3.0
 
 /* A node: what is needed on the way down lies together. */
-typedef struct {
+struct ef_fork {
     float threshold;
-    uint16_t feature, children[2]; /* the right one, the left one */
+    uint16_t feature, children[2]; /* how far away the right one is, and the left one */
     uint8_t depth;
-} ef_fork;
+};
 
 /* What a leaf has besides its votes: its race, and a queue of the latest rows in it. */
 typedef struct {
@@ -128,13 +128,20 @@ static inline int ef_goes_left(float x, unsigned f, float threshold)
     return (x <= threshold) | ((x != x) & missing_left); /* no branch */
 }
 
+/* The child of a node that a row goes to. */
+static inline const ef_fork *ef_next(const ef_fork *node, const float *row)
+{
+    unsigned f = node->feature;
+    return node + node->children[ef_goes_left(row[f & EF_FEATURE], f, node->threshold)];
+}
+
 /* The leaf that a row reaches. */
 static inline int ef_find(const ef_sapling *tree, const float *row)
 {
-    const ef_fork *nodes = tree->nodes, *node = nodes;
-    for (unsigned f = node->feature; f != EF_LEAF; f = node->feature)
-        node = nodes + node->children[ef_goes_left(row[f & EF_FEATURE], f, node->threshold)];
-    return (int)(node - nodes);
+    const ef_fork *node = tree->nodes;
+    while (node->feature != EF_LEAF)
+        node = ef_next(node, row);
+    return (int)(node - tree->nodes);
 }
 
 /* Append a row of the window to the queue of a leaf. */

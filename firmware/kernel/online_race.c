@@ -105,14 +105,17 @@ static int begin_cuts(ef_grove *g, const ef_choice *rows, unsigned f, size_t lan
 }
 
 /* Put the smaller of two bounds first, in each lane. */
-static inline void order_two(float *a, float *b, size_t lanes)
+static inline void order_two(float *restrict a, float *restrict b, size_t lanes)
 {
-    for (size_t i = 0; i < lanes; i += 4)
-        for (size_t l = i; l < i + 4; l++) { /* no branch */
-            float x = a[l], y = b[l];
-            a[l] = x < y ? x : y;
-            b[l] = x < y ? y : x;
+    for (size_t i = 0; i < lanes; i += 4) {
+        float low[4], high[4];
+        for (size_t l = 0; l < 4; l++) { /* no branch */
+            low[l] = b[i + l] < a[i + l] ? b[i + l] : a[i + l];
+            high[l] = a[i + l] < b[i + l] ? b[i + l] : a[i + l];
         }
+        memcpy(a + i, low, sizeof low);
+        memcpy(b + i, high, sizeof high);
+    }
 }
 
 /* Sort the bounds of all lanes together, by Batcher's merge exchange: it compares the same places
@@ -282,14 +285,14 @@ static void open_race(ef_grove *g, ef_sapling *tree, int node, int slot, int32_t
     const ef_plan *p = &g->plan;
     ef_live *race = g->slots + slot;
     size_t some = (size_t)p->max_features, first = (size_t)slot * some;
-    size_t cells = some * (size_t)p->stride * ef_cells_of(p);
+    size_t of_bin = ef_cells_of(p) * ef_cell_bytes(p), cells = (size_t)p->stride * of_bin;
     float *cuts = g->cuts + (size_t)slot * ef_cuts_of(p);
     memcpy(g->raced + first, g->new_raced, (size_t)racing * sizeof *g->raced);
     memcpy(g->bins + first, g->new_bins, (size_t)racing);
     for (size_t k = 0; k < (size_t)g->new_n_cuts; k++)
         memcpy(cuts + k * some, g->new_cuts + k * ef_lanes_of(p), (size_t)racing * sizeof *cuts);
-    memset((unsigned char *)g->cells + (size_t)slot * cells * ef_cell_bytes(p), 0,
-           cells / some * (size_t)racing * ef_cell_bytes(p));
+    for (size_t i = first; i < first + (size_t)racing; i++)
+        memset((unsigned char *)g->cells + i * cells, 0, ((size_t)g->bins[i] + 1) * of_bin);
     race->tree = (uint16_t)(tree - g->trees);
     race->node = (uint16_t)node;
     race->n = (uint16_t)racing;
@@ -408,8 +411,8 @@ static void split(ef_grove *g, ef_sapling *tree, int node, const ef_contender *l
     ef_release(g, tree, node);
     int depth = tree->nodes[node].depth + 1;
     int a = ef_add_leaf(tree, depth), b = ef_add_leaf(tree, depth);
-    tree->nodes[node].children[1] = (uint16_t)a;
-    tree->nodes[node].children[0] = (uint16_t)b;
+    tree->nodes[node].children[1] = (uint16_t)(a - node);
+    tree->nodes[node].children[0] = (uint16_t)(b - node);
     tree->nodes[node].threshold = threshold;
     unsigned f = lead->feature | (lead->equal ? EF_EQUAL : 0u) |
                  (missing_left ? EF_MISSING_LEFT : 0u);
