@@ -377,8 +377,8 @@ def wait_for_labels(args: argparse.Namespace, X: np.ndarray, y: np.ndarray, gap:
     for at in range(0, len(rows), BLOCK):
         for name, (predict, learn) in models.items():
             given = named if name in TARGETS else rows
-            if name == "by forest()" and (at % (5 * BLOCK) or not gap):
-                continue  # it would take hours
+            if name == "by forest()" and (at % (5 * BLOCK) > BLOCK or not gap):
+                continue  # it would take hours; the first block has no rate, as labels do not come yet
             gc.collect()
             gc.disable()
             began = time.process_time()
@@ -421,6 +421,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=", ".join(names))
     parser.add_argument("--late", action="store_true", help="labels come 500 rows late")
     args = parser.parse_args()
+    if args.late and args.rows < 2 * BLOCK:
+        parser.error(f"--late needs at least {2 * BLOCK} rows, got --rows {args.rows}")
     try:
         river = version("river")
     except ImportError:

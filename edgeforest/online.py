@@ -5,9 +5,9 @@ tree to a leaf. Most leaves hold a race: a few features, each with a histogram o
 there. When one feature is sure to gain, and no other can do much better, the leaf is split. The
 latest rows are kept; they start the races of its children.
 
-The world changes. So there is one more tree, which does not vote. Every two hundred rows it is grown
-again, from the latest rows or from the newer half of them. If it was clearly less often wrong on the
-next two hundred rows than the worst of the trees that vote, it replaces that one.
+The world changes. So there is one more tree, which does not vote. Every hundred rows (of numbers: two
+hundred) it is grown again, from the latest rows or from the newer half of them. If it was clearly less
+often wrong on the rows after that than the worst of the trees that vote, it replaces that one.
 
 The trees themselves are in `grove`. This file runs unchanged on CPython and MicroPython.
 

@@ -5,6 +5,7 @@ package(  # noqa: F821
     "edgeforest",
     files=(
         "arms.py",
+        "batch.py",
         "bounds.py",
         "budget.py",
         "buffers.py",
