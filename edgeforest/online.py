@@ -457,7 +457,8 @@ class OnlineForest:
         if len(wrong) > RECENT:
             self._judged += len(wrong) - RECENT
             wrong = wrong[-RECENT:]
-        latest: "Any" = array("f", wrong) if head.classes is None else bytearray(wrong)
+        errors: "Any" = wrong
+        latest: "Any" = array("f", errors) if head.classes is None else bytearray(errors)
         at = self._judged % RECENT
         upto = RECENT - at  # of the latest errors; the others come first in the ring
         self._recent[at : at + len(latest)] = latest[:upto]

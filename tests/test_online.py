@@ -103,6 +103,23 @@ def test_engines_agree_on_any_options(data):
     assert answers[0] == answers[-1]
 
 
+@pytest.mark.parametrize("criterion", ["gini", "mse"])
+def test_engines_agree_on_many_features_with_zeros_of_both_signs(criterion):
+    """Which of two equal bounds was drawn first must not show in a model."""
+    rng = Rng(8)
+    rows = [[(rng.below(9) - 4) * (-0.0 if f % 3 else 0.5) for f in range(11)] for _ in range(450)]
+    rows = [[v or rng.below(5) * 0.25 - 0.25 or -0.0 for v in row] for row in rows]
+    labels = [float(row[0] + row[4] > 0.5) + row[1] * (criterion == "mse") for row in rows]
+    models = []
+    for engine in ENGINES:
+        learner = OnlineForest(11, engine=engine, n_trees=3, criterion=criterion)
+        guesses = learner.update_batch(rows, labels)
+        models.append((learner.forest().to_json(), guesses))
+        assert not any(str(v) == "-0.0" for v in learner.forest().threshold)
+    assert len(learner.forest().feature) > 20
+    assert models[0] == models[-1]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_batch_gives_the_same_as_row_by_row(engine):
     rows, labels = stream(300)

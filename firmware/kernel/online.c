@@ -217,11 +217,9 @@ static inline uint32_t ask_level(const uint32_t *votes, uint32_t scale, uint32_t
 }
 
 /* Add the votes of a leaf to `out`, if given; returns how wrong they are about this label. */
-static inline uint32_t ask(const ef_grove *g, const ef_sapling *tree, int memory, int leaf,
-                           uint32_t label, uint32_t *out)
+static inline uint32_t ask(const ef_grove *g, const uint32_t *votes, uint32_t label, uint32_t *out)
 {
     int32_t width = g->plan.width;
-    const uint32_t *votes = ef_votes_at(g, tree, memory, leaf);
     if (!width)
         return ask_level(votes, g->plan.scale, label, out);
     if (width == 2) /* so often that it is compiled apart */
@@ -406,15 +404,14 @@ static uint32_t *judge(ef_grove *g, uint32_t label)
 static inline uint32_t ask_all(ef_grove *g, const ef_sapling *tree, int leaf, uint32_t label,
                                int votes)
 {
-    size_t width = g->plan.width ? (size_t)g->plan.width : 1;
-    uint32_t miss = 0;
-    for (int32_t k = 0; k < g->memories; k++) {
-        if (!votes && k != g->memory)
-            continue;
-        uint32_t wrong = ask(g, tree, k, leaf, label, votes ? g->out + (size_t)k * width : NULL);
-        miss = k == g->memory ? wrong : miss;
-    }
-    return miss;
+    size_t width = g->plan.width ? (size_t)g->plan.width : 1, step = ef_votes_of(&g->plan);
+    const uint32_t *of_leaf = ef_votes_at(g, tree, 0, leaf);
+    uint32_t misses[EF_MEMORIES];
+    if (!votes)
+        return ask(g, of_leaf + (size_t)g->memory * step, label, NULL);
+    for (int32_t k = 0; k < g->memories; k++)
+        misses[k] = ask(g, of_leaf + (size_t)k * step, label, g->out + (size_t)k * width);
+    return misses[g->memory];
 }
 
 /* Find the leaves that a row reaches: one step down in every tree, then the next. So the processor
@@ -446,15 +443,12 @@ static inline void find_all(ef_grove *g, const float *row)
 /* Ask for the memory of a leaf early: its votes, and what its race begins with. */
 static inline void fetch(const ef_grove *g, const ef_sapling *tree, int leaf)
 {
-    for (int32_t k = 0; k < g->memories; k++)
-        EF_PREFETCH(ef_votes_at(g, tree, k, leaf));
+    EF_PREFETCH(ef_votes_at(g, tree, 0, leaf));
     int slot = tree->tips[leaf].slot;
     if (slot == NONE)
         return;
-    size_t some = (size_t)g->plan.max_features, c = (size_t)slot * some;
     EF_PREFETCH(g->slots + slot);
-    EF_PREFETCH(g->raced + c);
-    EF_PREFETCH(g->bins + c);
+    EF_PREFETCH(g->raced + (size_t)slot * (size_t)g->plan.max_features);
 }
 
 /* Predict a row, then learn it. */
@@ -598,7 +592,7 @@ uint32_t ef_grove_vote(const ef_grove *g, const float *row, uint32_t *out)
     memset(out, 0, width * sizeof *out);
     for (int32_t t = 0; t < g->plan.n_trees; t++) {
         const ef_sapling *tree = g->trees + g->order[t];
-        ask(g, tree, g->memory, ef_find(tree, row), 0, out);
+        ask(g, ef_votes_at(g, tree, g->memory, ef_find(tree, row)), 0, out);
     }
     if (g->plan.inputs)
         ef_linear_vote(g, row, out);

@@ -28,9 +28,8 @@ static void read_row(const ef_grove *g, const float *row)
 }
 
 /* How likely each class is, at a rate. */
-static void find_shares(const ef_grove *g, const double *weights)
+static inline void share_out(const ef_grove *g, const double *weights, int32_t width)
 {
-    int32_t width = g->plan.width;
     double *sums = g->shares, most, total = 0.0;
     for (int32_t k = 0; k < width; k++)
         sums[k] = 0.0;
@@ -53,6 +52,24 @@ static void find_shares(const ef_grove *g, const double *weights)
     }
     for (int32_t k = 0; k < width; k++)
         sums[k] /= total;
+}
+
+static void find_shares(const ef_grove *g, const double *weights)
+{
+    if (g->plan.width == 2) /* so often that it is compiled apart */
+        share_out(g, weights, 2);
+    else
+        share_out(g, weights, g->plan.width);
+}
+
+/* Move the weights of a row's inputs against the errors, which `shares` has now. */
+static inline void move(const ef_grove *g, double *weights, double rate, int32_t width)
+{
+    for (int32_t i = 0; i <= g->plan.m; i++) {
+        double *w = weights + (size_t)g->inputs[i] * (size_t)width;
+        for (int32_t k = 0; k < width; k++)
+            w[k] -= rate * g->shares[k] * g->scaled[i];
+    }
 }
 
 static double *weights_at(const ef_grove *g, int rate)
@@ -92,11 +109,10 @@ void ef_linear_learn(ef_grove *g, const float *row, uint32_t label)
         find_shares(g, weights);
         find_votes(g, g->alone + (size_t)r * width);
         g->shares[label] -= 1.0;
-        for (int32_t i = 0; i <= g->plan.m; i++) {
-            double *w = weights + (size_t)g->inputs[i] * width;
-            for (size_t k = 0; k < width; k++)
-                w[k] -= RATE[r] * g->shares[k] * g->scaled[i];
-        }
+        if (width == 2)
+            move(g, weights, RATE[r], 2);
+        else
+            move(g, weights, RATE[r], g->plan.width);
     }
     scale(g, row);
 }

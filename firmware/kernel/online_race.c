@@ -105,7 +105,7 @@ static int begin_cuts(ef_grove *g, const ef_choice *rows, unsigned f, size_t lan
 }
 
 /* Put the smaller of two bounds first, in each lane. */
-static inline void order_two(float *restrict a, float *restrict b, size_t lanes)
+static inline void order_two(float *a, float *b, size_t lanes)
 {
     for (size_t i = 0; i < lanes; i += 4) {
         float low[4], high[4];
