@@ -176,8 +176,9 @@ def labelled(
     source: Source, schema: Schema, rows: Sequence[int]
 ) -> Iterator[tuple[list[tuple[Any, ...]], Any]]:
     """Features and targets of some rows of a source, a block at a time."""
+    kinds = schema.kinds(len(source.names))
     for at in range(0, len(rows), BLOCK):
-        columns, labels = schema.columns(source.read(rows[at : at + BLOCK]))
+        columns, labels = schema.columns(source.read_as(rows[at : at + BLOCK], kinds))
         yield list(zip(*columns, strict=True)), labels
 
 

@@ -1,11 +1,13 @@
-/* The Python binding of firmware/kernel: buffers in, arrays out. Used by native*.py alone.
+/* The Python binding of firmware/kernel and of _text.c: buffers in, arrays out. Used by native*.py
+ * alone.
  *
- * The module's table of functions; they are in _kernel_columns.c, _kernel_train.c, _kernel_predict.c
- * and _kernel_online.c, and check what they are given by _kernel_check.c. Stable ABI of Python 3.11.
+ * The module's table of functions; they are in _kernel_columns.c, _kernel_train.c, _kernel_predict.c,
+ * _kernel_online.c and _kernel_text.c, and check what they are given by _kernel_check.c. Stable ABI
+ * of Python 3.11.
  */
 #include "_kernel.h"
 
-enum { KERNEL = 4 }; /* native_reader.py compares it: change it when the two no longer fit */
+enum { KERNEL = 5 }; /* native_reader.py compares it: change it when the two no longer fit */
 
 /* fill(z, w, n, out): Rng.fill; returns the generator's new state. */
 static PyObject *kernel_fill(PyObject *self, PyObject *args)
@@ -69,6 +71,9 @@ static PyMethodDef methods[] = {
     {"renew", kernel_renew, METH_VARARGS, "Grow a tree anew."},
     {"choice", kernel_choice, METH_O, "Who answers: the trees, the linear model or both."},
     {"latest", kernel_latest, METH_O, "The latest rows."},
+    {"cells", kernel_cells, METH_VARARGS, "The columns of a text."},
+    {"quotes", kernel_quotes, METH_VARARGS, "Whether quotes of a text are closed."},
+    {"marks", kernel_marks, METH_VARARGS, "Marks of an index of lines."},
     {"constants", kernel_constants, METH_NOARGS, "The kernel's constants."},
     {NULL, NULL, 0, NULL},
 };

@@ -98,6 +98,10 @@ PyObject *kernel_renew(PyObject *self, PyObject *args);
 PyObject *kernel_choice(PyObject *self, PyObject *capsule);
 PyObject *kernel_latest(PyObject *self, PyObject *capsule);
 
+PyObject *kernel_cells(PyObject *self, PyObject *args); /* _kernel_text.c */
+PyObject *kernel_quotes(PyObject *self, PyObject *args);
+PyObject *kernel_marks(PyObject *self, PyObject *args);
+
 #if defined(__GNUC__) && defined(__ELF__)
 #pragma GCC visibility pop
 #endif

@@ -131,5 +131,30 @@ def choice(grove: Grove, /) -> int:
 def latest(grove: Grove, /) -> tuple[int, int, bytes, bytes]:
     """Rows seen, rows stored beside the window, and the values and labels of both."""
 
+# Text
+
+def cells(
+    text: Buffer,
+    rows: int,
+    signs: tuple[int, int, int, int],
+    kinds: Buffer,
+    missing: Buffer,
+    encoding: str,
+    /,
+) -> list[Any] | None:
+    """Columns of a text of so many lines: bytes of numbers, lists of texts, or None; see the C.
+
+    `signs` are the separator, the quote (0 for none), whether 1,5 is a number, and the most bytes
+    of a line. The result is None if Python has to read the lines.
+    """
+
+def quotes(text: Buffer, quote: int, opens: int, spaced: int, /) -> int:
+    """0 if quotes are closed, 1 if one is open at the end, 2 if a line ends within one."""
+
+def marks(text: Buffer, spacing: int, blank: Buffer, /) -> bytes | None:
+    """Pairs of uint64: where the part after a mark ends, and its lines; None for unusual lines."""
+
+# The module
+
 def constants() -> dict[str, Any]:
     """The kernel's constants."""

@@ -62,6 +62,15 @@ class Source:
         """
         raise NotImplementedError
 
+    def read_as(self, rows: Sequence[int], kinds: str | None) -> list[Sequence[Any]]:
+        """The values of these rows, by column, for somebody who knows what the columns are.
+
+        `kinds` has a letter for each column: f or d if the values are wanted as an array of that
+        type, - if they are not wanted, t otherwise; None is all t. A source that would have to parse
+        text may return what is asked for; a column that holds other things is as `read` has it.
+        """
+        return self.read(rows)
+
     def __iter__(self) -> Iterator[list[Any]]:
         """All rows in order, read a block at a time."""
         for at in range(0, len(self), BLOCK_ROWS):
@@ -72,9 +81,11 @@ class Source:
         """The values of `count` random rows by column, each row at most once, in order."""
         return self.read(draw(rng, count, len(self)))
 
-    def read_kept(self, rows: Sequence[int]) -> tuple[Sequence[int], list[Sequence[Any]]]:
-        """Those of the rows that can be read, and their values by column."""
-        block = self.read(rows)
+    def read_kept(
+        self, rows: Sequence[int], kinds: str | None = None
+    ) -> tuple[Sequence[int], list[Sequence[Any]]]:
+        """Those of the rows that can be read, and their values by column: see `read_as`."""
+        block = self.read_as(rows, kinds)
         if len(block[0]) < len(rows):
             rows = [row for row in rows if not self.is_bad(row)]
         return rows, block
@@ -216,11 +227,21 @@ class View(Source):
         """The same view of a source of fewer rows; None if there is none."""
         raise NotImplementedError
 
-    def read_from_source(self, rows: Sequence[int]) -> tuple[Sequence[int], list[Sequence[Any]]]:
+    def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
+        """The values of these rows, by column."""
+        return self.read_as(rows, None)
+
+    def read_as(self, rows: Sequence[int], kinds: str | None) -> list[Sequence[Any]]:
+        """The values of these rows, by column."""
+        return self.read_from_source([self.row_in_source(row) for row in rows], kinds)[1]
+
+    def read_from_source(
+        self, rows: Sequence[int], kinds: str | None
+    ) -> tuple[Sequence[int], list[Sequence[Any]]]:
         """Those rows of the source that can be read, and their values by column."""
         self.source.max_bad = self.max_bad
         try:
-            return self.source.read_kept(rows)
+            return self.source.read_kept(rows, kinds)
         finally:
             self.bad = self.source.bad
 
@@ -274,9 +295,9 @@ class First(View):
     def __len__(self) -> int:
         return self._n
 
-    def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
+    def read_as(self, rows: Sequence[int], kinds: str | None) -> list[Sequence[Any]]:
         """The values of these rows, by column."""
-        return self.read_from_source(rows)[1]
+        return self.read_from_source(rows, kinds)[1]
 
     def extent(self) -> dict[str, Any]:
         """What a checkpoint remembers of these rows."""

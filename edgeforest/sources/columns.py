@@ -51,6 +51,21 @@ def picked(values: Any, places: list[int]) -> Any:
     return array(values.typecode, found) if isinstance(values, array) else found
 
 
+def without(values: Any, places: list[int]) -> Any:
+    """The values but those at these places, which ascend; in an array or a list as before.
+
+    >>> without([10, 11, 12, 13], [0, 2])
+    [11, 13]
+    """
+    found = values[:0]
+    at = 0
+    for place in places:
+        found += values[at:place]
+        at = place + 1
+    found += values[at:]
+    return found
+
+
 def extended(column: Any, piece: Any) -> Any:
     """A column with more values at its end; a list where an array cannot hold them."""
     if isinstance(column, array):

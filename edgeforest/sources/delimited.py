@@ -12,17 +12,20 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import random
 import re
+from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from edgeforest.sources import in_c
 from edgeforest.sources.base import SourceError
-from edgeforest.sources.columns import distinct_names
+from edgeforest.sources.columns import checked_rows, distinct_names, extended
 from edgeforest.sources.file import OnProgress, PathType
 from edgeforest.sources.line_index import MAX_RECORD
 from edgeforest.sources.lines import Lines
@@ -37,6 +40,8 @@ LOOK_BYTES = 1 << 20  # ... or fewer, if they are long
 _SEPARATORS = ("\t", ";", ",", "|", " ")  # if several fit equally well, the first is taken
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:[.]\d*)?|[.]\d+)(?:[eE][+-]?\d+)?|[+-]?inf", re.ASCII)
 _NUMBER_COMMA = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?|[+-]?inf", re.ASCII)
+_PLAIN = ("utf-8", "ascii", "iso8859-1", "cp1252")  # encodings of text that C may read
+_MISSING = "".join(f"{word}\0" for word in sorted(MISSING)).encode()
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 _POINT = re.compile(r"[+-]?\d*[.]\d+(?:[eE][+-]?\d+)?", re.ASCII)
 
@@ -243,16 +248,66 @@ class CSV(Lines):
             at = bisect_left(rows, rows[-1])
             self._skip_unclosed()
             rows, records = rows[:at], records[:at]
-        texts = self.decoded(rows, records)
         n_columns = len(columns)
+        found = self._in_c(records, "t" * n_columns)
+        if found is not None:
+            for column, texts in zip(columns, found, strict=True):
+                column += texts
+            return
+        decoded = self.decoded(rows, records)
         cells: list[list[str]] = []
         with suppress(csv.Error):
-            cells = list(self._reader([text for _, text in texts]))
-        if len(cells) != len(texts) or any(len(row) != n_columns for row in cells):
-            cells = [row for at, text in texts if (row := self._good(at, text, n_columns))]
+            cells = list(self._reader([text for _, text in decoded]))
+        if len(cells) != len(decoded) or any(len(row) != n_columns for row in cells):
+            cells = [row for at, text in decoded if (row := self._good(at, text, n_columns))]
         missing = MISSING
-        for column, found in zip(columns, zip(*cells, strict=True), strict=False):
-            column += [None if (t := raw.strip()) in missing else t for raw in found]
+        for column, raws in zip(columns, zip(*cells, strict=True), strict=False):
+            column += [None if (t := raw.strip()) in missing else t for raw in raws]
+
+    def read_as(self, rows: Sequence[int], kinds: str | None) -> list[Sequence[Any]]:
+        """The values of these rows, by column; in arrays where they are plain numbers."""
+        if kinds is None or in_c.text is None:
+            return self.read(rows)
+        self.check()
+        rows = checked_rows(rows, len(self), self.name, again=True)
+        columns: list[Any] = []
+        for numbers, records in self.batches(rows):
+            whole = not (self.unclosed and numbers[-1] == len(self) - 1)
+            found = self._in_c(records, kinds) if whole else None
+            columns = columns or found or []
+            if found is None or list(map(type, found)) != list(map(type, columns)):
+                return self.read(rows)  # alike for all rows: who asked sees only one kind of value
+            if found is not columns:
+                columns = list(map(extended, columns, found))
+        return columns or [[] for _ in self.names]
+
+    def _in_c(self, records: list[bytes], kinds: str) -> list[Any] | None:
+        """The columns of records by their kinds; None if Python has to read them."""
+        encoding = codecs.lookup(self.file.bytewise).name
+        if in_c.text is None or self.separator == " " or encoding not in _PLAIN or not records:
+            return None
+        text = b"\n".join(records)
+        if b"\0" in text:
+            return None
+        if not text.isascii():
+            try:
+                str(text, encoding)
+            except UnicodeError:
+                return None
+        quote = ord(self.quote) if self.quote else 0
+        longest = min(csv.field_size_limit(), MAX_RECORD)
+        signs = ord(self.separator), quote, self.decimal_comma, longest
+        found = in_c.text.cells(text, len(records), signs, kinds.encode(), _MISSING, encoding)
+        if found is None:
+            return None
+        return [
+            array(kind, values)
+            if isinstance(values, bytes)
+            else [None] * len(records)
+            if values is None
+            else values
+            for kind, values in zip(kinds, found, strict=True)
+        ]
 
     def _good(self, row: int, text: str, n_columns: int) -> list[str] | None:
         """The cells of a row, or None if there are more or fewer of them than columns."""

@@ -65,12 +65,17 @@ class Joined(Source):
 
     def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
         """The values of these rows, by column."""
+        return self.read_as(rows, None)
+
+    def read_as(self, rows: Sequence[int], kinds: str | None) -> list[Sequence[Any]]:
+        """The values of these rows, by column."""
         rows = checked_rows(rows, len(self), self.name)
         columns: list[Any] = [array("d") for _ in self.names]
         for k, some in by_part(rows, self._starts):
             source = self._sources[k]
             source.max_bad = max(source.max_bad, self.max_bad - self.bad + source.bad)
-            block = source.read(some)
+            theirs = kinds and "".join(kind for _, kind in sorted(zip(self._orders[k], kinds)))
+            block = source.read_as(some, theirs)
             for f, place in enumerate(self._orders[k]):
                 piece = block[place]
                 columns[f] = extended(columns[f], array_or_list(piece))

@@ -26,6 +26,7 @@ from typing import IO
 from edgeforest import files
 from edgeforest.sources.base import SourceError
 from edgeforest.sources.file import plain_file
+from edgeforest.sources import in_c
 from edgeforest.sources.records import Records, line_ends
 from edgeforest.sources.text_file import TextFile
 
@@ -84,10 +85,8 @@ class LineIndex:
         each = self._line_of_mark(last) - self._line_of_mark(span) == expected  # line is a record
         doubt = any(self._doubted[span:last])
         if doubt and each:
-            quote = self._records.quote
-            each = not (quote and quote in chunk) and not self._records.suspect.search(
-                b"\n" + chunk
-            )
+            masked, _ = self._records.mask(chunk)
+            each = masked is chunk and not self._records.suspect.search(b"\n" + chunk)
         records = chunk.splitlines() if each else self._records.split(chunk)
         if len(records) != expected or (doubt and not self._has_ends(start, stop)):
             self._text.check()
@@ -186,6 +185,11 @@ class LineIndex:
         """Set the marks of a block up to a cut; the line after it."""
         if not cut:
             return line
+        if masked is block and in_c.text is not None:
+            signs = self._records.blank + self._records.comment[:1]
+            marks = in_c.text.marks(memoryview(block)[:cut], spacing, signs)
+            if marks is not None:
+                return self._note_plain(base, array("Q", marks), line)
         end = b"\n" if b"\n" in masked else b"\r"
         alone = b"\r" in masked and _ALONE.search(masked)
         plain = not alone and not self._records.suspect.search(b"\n" + masked)
@@ -204,6 +208,16 @@ class LineIndex:
                     n = len(self._records.first_sign.findall(b"\n" + masked[at:to]))
             self.count += n
             line += ends if masked is block else line_ends(block[at:to]) + half
+            at = to
+        return line
+
+    def _note_plain(self, base: int, marks: array[int], line: int) -> int:
+        """Set the marks of a block in which each line is a record; the line after it."""
+        at = 0
+        for to, n in zip(marks[::2], marks[1::2], strict=True):
+            self._mark(base + at, line)
+            self.count += n
+            line += n
             at = to
         return line
 

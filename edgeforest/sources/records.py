@@ -10,9 +10,14 @@ from __future__ import annotations
 import re
 from itertools import accumulate, compress
 
+from edgeforest.sources import in_c
+
 # Python before 3.11.5 (Debian 12 has 3.11.2) goes on in a wrong place when a possessive group fails
 # half way.
 RESTORES = re.fullmatch(rb"(?:ax*b)*+aa", b"aa") is not None
+
+
+OPEN, BROKEN = 1, 2  # of `in_c.text.quotes`: a quote is open at the end, or where a line ends
 
 
 class Records:
@@ -93,6 +98,14 @@ class Records:
         """
         if not self.quote or self.quote not in block:
             return block, False
+        if (
+            in_c.text is not None
+            and not self.escape
+            and not (self.comment and self.comment in block)
+        ):
+            state = in_c.text.quotes(block, self.quote[0], self.opens[0], self.spaced)
+            if state < BROKEN:
+                return block, state == OPEN
         full = (self.spaced and b" " + self.quote in block) or (
             self.comment and self.comment in block
         )

@@ -16,11 +16,14 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING, Any
 
 from edgeforest.host.names import listed, problem, quoted, short
 from edgeforest.sources.base import SourceError, check_columns
 from edgeforest.sources.cells import MAX_NUMBER, parse_number
+from edgeforest.sources.columns import without
 from edgeforest.sources.column_kinds import Cells, Found, find
 from edgeforest.drawing import draw
 
@@ -59,33 +62,46 @@ class Schema:
         """The columns that are not used, each with the reason."""
         return self.found.left_out
 
+    def kinds(self, n_columns: int) -> str:
+        """What the columns of the source are wanted as: see `Source.read_as`."""
+        kinds = ["-"] * n_columns
+        for f, place in enumerate(self._columns):
+            kinds[place] = "t" if f in self._kinds else "f"
+        kinds[self._label] = "d" if self.regression else "t"
+        return "".join(kinds)
+
     def columns(self, block: Sequence[Sequence[Any]]) -> tuple[list[Any], Any]:
         """Features by column, and labels, of rows from a source; rows without a label are left out."""
-        labels, kept = self._labels(block[self._label])
+        labels, unlabelled = self._labels(block[self._label])
+        self.unlabelled += len(unlabelled)
         columns: list[Any] = []
         for f, place in enumerate(self._columns):
             values: Any = block[place]
             if f in self._kinds:  # categorical
                 values = self._mapped(values, self._kinds[f], f)
-                columns.append(values if kept is None else [values[i] for i in kept])
             else:
                 values = self._numbers(values, self.names[f])
-                columns.append(values if kept is None else array("f", [values[i] for i in kept]))
+            columns.append(without(values, unlabelled) if unlabelled else values)
         return columns, labels
 
-    def _labels(self, values: Any) -> tuple[Any, list[int] | None]:
-        """The labels of rows that have one, and which rows these are, None for all."""
-        labels: list[Any]
-        if self.regression:
-            labels = [None if is_missing(v) else self._kind(v) for v in _plain_list(values)]
+    def _labels(self, values: Any) -> tuple[Any, list[int]]:
+        """The labels of rows that have one, and which rows have none."""
+        labels: Any
+        unlabelled: list[int] = []
+        if self.regression and isinstance(values, array) and values.typecode == "d":
+            labels = values
+            usable = map(MAX_NUMBER.__ge__, map(abs, values))  # NaN is not
+            unlabelled = list(compress(range(len(values)), map(not_, usable)))
         else:
-            labels = self._mapped(values, self._kind, -1)
-        kept = None
-        if None in labels:
-            kept = [i for i, label in enumerate(labels) if label is not None]
-            self.unlabelled += len(labels) - len(kept)
-            labels = [labels[i] for i in kept]
-        return array("d", labels) if self.regression else labels, kept
+            if self.regression:
+                labels = [None if is_missing(v) else self._kind(v) for v in _plain_list(values)]
+            else:
+                labels = self._mapped(values, self._kind, -1)
+            if None in labels:
+                unlabelled = [i for i, label in enumerate(labels) if label is None]
+        if unlabelled:
+            labels = without(labels, unlabelled)
+        return array("d", labels) if self.regression else labels, unlabelled
 
     def _mapped(self, values: Any, kind: Callable[[Any], Any], f: int) -> list[Any]:
         """Labels (-1) or categories of values, None where one is missing; each is read once."""
@@ -108,7 +124,7 @@ class Schema:
                     else f"leave it out with drop={short(self.names[f])}"
                 )
             )
-        return [known.get(v) for v in values]
+        return list(map(known.get, values))
 
     def _numbers(self, values: Any, name: str) -> Any:
         """Numbers, NaN where one is missing or is not a number."""

@@ -205,11 +205,13 @@ class Streaming:
         n = len(self.source)
         chosen = draw(Rng(self.seed, STREAMS + 1 + pool), self.pool, n)
         columns: list[Any] = []
+        kinds = self.schema.kinds(len(self.source.names))
         done = 0
         for rows in [chosen] if self.budget.seconds is None else _passes(chosen):
             before = self._elapsed()
             for at in range(0, len(rows), self.read):
-                some, labels = self.schema.columns(self.source.read(rows[at : at + self.read]))
+                block = self.source.read_as(rows[at : at + self.read], kinds)
+                some, labels = self.schema.columns(block)
                 some.append(labels)
                 if not columns:  # as large as they will be: growing would take twice the room
                     columns = [_room(column, len(chosen)) for column in some]

@@ -55,10 +55,6 @@ class Rest(View):
     def row_in_source(self, row: int) -> int:
         return row + bisect_right(self._before, row)
 
-    def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
-        """The values of these rows, by column."""
-        return self.read_from_source([self.row_in_source(row) for row in rows])[1]
-
 
 class Only(View):
     """Some rows of a source.
@@ -139,9 +135,13 @@ class Dated(View):
             notes.append(f"the numbers of column {name} are taken as seconds since 1970 (UTC)")
         self.notes = notes
 
-    def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
+    def read_as(self, rows: Sequence[int], kinds: str | None) -> list[Sequence[Any]]:
         """The values of these rows, by column."""
-        rows, columns = self.read_from_source(rows)
+        if kinds is not None:  # dates are read from their text
+            dates = {place for place, _, _ in self._places}
+            wanted = zip(range(len(self.source.names)), kinds, strict=False)
+            kinds = "".join("t" if f in dates else kind for f, kind in wanted)
+        rows, columns = self.read_from_source(rows, kinds)
         if not self._looked and len(rows) >= min(LOOK, len(self)):
             self._look(columns)
         bad: dict[int, str] = {}
