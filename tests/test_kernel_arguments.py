@@ -139,6 +139,13 @@ CALLS = {
     "choice": lambda e: [e.grove()],
     "listed": lambda e: [[[0.5, 7, -1.0], [1, 2, 3]], M],
     "latest": lambda e: [e.grove()],
+    "cells": lambda e: [
+        b'1,"a",x\n2.5,?,"\xc3\xa9"\n' + e.r.choice([b"3", b"NA", b"1e400"]) + b",b,1e30",
+        *(3, (ord(","), ord('"'), e.r.randrange(2), 1000), b"dt" + e.r.choice([b"f", b"-"])),
+        b"?\0NA\0",
+    ],
+    "quotes": lambda e: [b'"a","b""c", "d\n"' * e.r.randrange(3), 34, 44, e.r.randrange(2)],
+    "marks": lambda e: [b"1,2,3\n4,5,6\r\n" * 9 + b"7", e.r.choice([16, 30, 1000]), b" \t"],
     "constants": lambda e: [],
 }
 

@@ -1,8 +1,8 @@
 """The C kernel under the sanitizers of gcc: nothing is read or written beside what it was given.
 
 Once by a driver in C that hands it memory of exactly the size that it asks for, once by Python with
-the cases of test_engines.py and test_online.py, with the altered models of test_fuzz.py, with wrong
-arguments, and with data that change.
+the cases of test_engines.py and test_online.py, with the altered models of test_fuzz.py, with the
+text of test_text_c.py, with wrong arguments, and with data that change.
 """
 
 import os
@@ -31,9 +31,9 @@ FUZZ = 0.2  # of the altered models and checkpoints
 WRONG = 200  # calls of each function with wrong arguments
 FILES = (
     *("test_engines.py", "test_online.py", "test_fuzz.py"),
-    *("test_kernel_arguments.py", "test_unsteady_data.py"),
+    *("test_kernel_arguments.py", "test_unsteady_data.py", "test_text_c.py"),
 )
-GRID = "engines_agree_on_any or same_forest and not either_side and not step and not fortran or stopped or predicted and slices or altered and not used and not board or arguments or unsteady and native"
+GRID = "engines_agree_on_any or same_forest and not either_side and not step and not fortran or stopped or predicted and slices or altered and not used and not board or arguments or unsteady and native or test_text_c and not any_file"
 
 # In CI the test runs, and fails if there is no gcc.
 needs_gcc = needs(

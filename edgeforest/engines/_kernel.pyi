@@ -139,10 +139,9 @@ def cells(
     signs: tuple[int, int, int, int],
     kinds: Buffer,
     missing: Buffer,
-    encoding: str,
     /,
 ) -> list[Any] | None:
-    """Columns of a text of so many lines: bytes of numbers, lists of texts, or None; see the C.
+    """Columns of UTF-8 text of so many lines: bytes of numbers, lists of texts, or None; see the C.
 
     `signs` are the separator, the quote (0 for none), whether 1,5 is a number, and the most bytes
     of a line. The result is None if Python has to read the lines.

@@ -9,7 +9,7 @@ enum { SLOTS = 256, HASHED = 32, MAX_COLUMNS = 1 << 16 };
 
 /* What columns are made from. */
 typedef struct {
-    const char *text, *missing, *encoding;
+    const char *text, *missing;
     size_t missing_size; /* words, each with a 0 behind it */
     ef_cell *cells;      /* row by row */
     Py_ssize_t rows, columns;
@@ -96,7 +96,7 @@ static PyObject *make_text(const Cells *c, const ef_cell *cell)
         plain++;
     if (plain == cell->size)
         return PyUnicode_FromStringAndSize(at, (Py_ssize_t)cell->size);
-    PyObject *text = PyUnicode_Decode(at, (Py_ssize_t)cell->size, c->encoding, "strict");
+    PyObject *text = PyUnicode_DecodeUTF8(at, (Py_ssize_t)cell->size, "strict");
     PyObject *stripped = text ? PyObject_CallMethod(text, "strip", NULL) : NULL;
     if (!stripped || PyUnicode_GetLength(stripped) != PyUnicode_GetLength(text))
         Py_CLEAR(text);
@@ -154,9 +154,9 @@ static PyObject *columns_of(const Cells *c, const char *kinds)
     return result;
 }
 
-/* cells(text, rows, (separator, quote, comma, longest), kinds, missing, encoding) -> columns.
+/* cells(text, rows, (separator, quote, comma, longest), kinds, missing) -> columns.
  *
- * The text has `rows` lines, and a line as many cells as there are kinds: f (float32), d (float64),
+ * The text is UTF-8 and has `rows` lines, and a line as many cells as there are kinds: f (float32), d (float64),
  * t (text) or - (nothing). A column is bytes of numbers, a list of texts, also for numbers if one is
  * unusual, or None. The result is None if Python has to read the lines. */
 PyObject *kernel_cells(PyObject *self, PyObject *args)
@@ -168,8 +168,8 @@ PyObject *kernel_cells(PyObject *self, PyObject *args)
     Cells c;
     (void)self;
     memset(&c, 0, sizeof c);
-    if (!py_parse(args, "y*n(iiin)y*y*s", &text, &c.rows, &separator, &quote, &comma, &longest,
-                  &kinds, &missing, &c.encoding))
+    if (!py_parse(args, "y*n(iiin)y*y*", &text, &c.rows, &separator, &quote, &comma, &longest,
+                  &kinds, &missing))
         return NULL;
     c.columns = kinds.len;
     if (!py_in_range("the separator", separator, 1, 127) ||

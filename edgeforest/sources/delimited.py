@@ -291,13 +291,13 @@ class CSV(Lines):
             return None
         if not text.isascii():
             try:
-                str(text, encoding)
+                text = str(text, encoding).encode()
             except UnicodeError:
                 return None
         quote = ord(self.quote) if self.quote else 0
         longest = min(csv.field_size_limit(), MAX_RECORD)
         signs = ord(self.separator), quote, self.decimal_comma, longest
-        found = in_c.text.cells(text, len(records), signs, kinds.encode(), _MISSING, encoding)
+        found = in_c.text.cells(text, len(records), signs, kinds.encode(), _MISSING)
         if found is None:
             return None
         return [
