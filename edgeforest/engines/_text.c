@@ -84,23 +84,24 @@ typedef struct {
 static int read_decimal(const char *at, size_t size, char comma, Decimal *d)
 {
     const char *end = at + size;
-    int seen = 0, kept = 0, point = 0;
-    memset(d, 0, sizeof *d);
+    uint64_t digits = 0; /* here and not in *d, which might lie in the text for all the compiler knows */
+    int32_t power = 0, point = 0, seen = 0, kept = 0;
     if (size > EF_LONGEST)
         return 0;
-    if (at < end && (*at == '-' || *at == '+'))
-        d->negative = *at++ == '-';
+    d->cut = 0;
+    d->negative = at < end && *at == '-';
+    at += at < end && (*at == '-' || *at == '+');
     for (; at < end; at++) {
         unsigned digit = (unsigned)(unsigned char)*at - '0';
         if (digit <= 9) {
             seen = 1;
             if (kept < DIGITS) {
-                d->digits = 10 * d->digits + digit;
-                kept += d->digits != 0;
-                d->power -= point;
+                digits = 10 * digits + digit;
+                kept += digits != 0;
+                power -= point;
             } else {
                 d->cut |= digit != 0;
-                d->power += !point;
+                power += !point;
             }
         } else if (!point && (*at == '.' || (comma && *at == ',')))
             point = 1;
@@ -110,15 +111,17 @@ static int read_decimal(const char *at, size_t size, char comma, Decimal *d)
     if (!seen)
         return 0;
     if (at < end && (*at == 'e' || *at == 'E')) {
-        int32_t power = 0, minus = 0;
+        int32_t exponent = 0, minus = 0;
         if (++at < end && (*at == '-' || *at == '+'))
             minus = *at++ == '-';
         if (at == end || end - at > 6)
             return 0;
         for (; at < end && *at >= '0' && *at <= '9'; at++)
-            power = 10 * power + (*at - '0');
-        d->power += minus ? -power : power;
+            exponent = 10 * exponent + (*at - '0');
+        power += minus ? -exponent : exponent;
     }
+    d->digits = digits;
+    d->power = power;
     return at == end;
 }
 
@@ -164,8 +167,12 @@ static int opens_text(const char *text, const char *at, char opens, int spaced)
 ef_quoting ef_quotes(const char *text, size_t size, char quote, char opens, int spaced)
 {
     const char *at = text, *end = text + size;
-    while ((at = memchr(at, quote, (size_t)(end - at)))) {
-        if (!opens_text(text, at, opens, spaced)) {
+    while (at < end) {
+        if (end - at > 1 && *at == opens && at[1] == quote) /* as in "a","b" */
+            at++;
+        else if (!(at = memchr(at, quote, (size_t)(end - at))))
+            return EF_CLOSED;
+        else if (!opens_text(text, at, opens, spaced)) {
             at++;
             continue;
         }
