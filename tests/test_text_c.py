@@ -15,10 +15,11 @@ import pytest
 from runtimes import needs
 
 import edgeforest
-from edgeforest.sources import CSV, JSONLines, SourceError, in_c
+from edgeforest.sources import CSV, JSONLines, SourceError, Table, in_c
 from edgeforest.sources.cells import MAX_NUMBER, parse_number
 from edgeforest.sources.line_index import LineIndex
 from edgeforest.sources.records import Records
+from edgeforest.sources.schema import look
 from edgeforest.sources.text_file import TextFile
 
 pytestmark = needs(in_c.text is not None, "the C kernel is not there")
@@ -239,7 +240,7 @@ def test_any_file_is_read_in_c_as_in_python(what, tmp_path, monkeypatch):
     for options in ({"max_bad": 99}, {}, {"encoding": "latin-1", "quote": None, "comment": "#"}):
         fast, slow = twice(monkeypatch, lambda o=options: cells_of(path, **o))
         assert fast == slow
-    for kinds in ("ftd", "dtf", "-ff"):
+    for kinds in ("ftd", "-df"):
         fast, slow = twice(monkeypatch, lambda k=kinds: values_of(path, k, max_bad=99))
         assert fast == slow
 
@@ -364,6 +365,29 @@ def spelled(r):
     high = struct.unpack("f", struct.pack("I", struct.unpack("I", struct.pack("f", low))[0] + 1))[0]
     middle = (low + high) / 2  # which float64 holds
     return f"{middle:.{r.choice([15, 16, 17, 18, 25, 60])}e}"
+
+
+@pytest.mark.parametrize("comma", [False, True])
+def test_text_becomes_numbers_in_c_as_in_python(comma, monkeypatch):
+    log = Table({"t": ["1", "2.5", "3"] * 9, "y": ["0.5", "1", "7.25"] * 9})
+    log.texts, log.decimal_comma = True, comma
+    schema = look(log, "y", None)
+    assert schema.regression
+    odd = [cell.decode("latin-1") for cell in CELLS if len(cell) < 999]
+    odd += [" ", "a\x01b", "1\n2", "\n", "\ud800", "nan", "NaN", "1,25", 7, 2.5, None, math.nan]
+
+    def columns():
+        schema.odd, schema.unlabelled = {}, 0
+        (features,), labels = schema.columns(block)
+        return features.tobytes(), labels.tobytes(), schema.odd, schema.unlabelled
+
+    r = random.Random(5)
+    for value in odd:
+        block = [[r.choice(["12", "-0.5", "1e3", None]) for _ in range(12)] for _ in range(2)]
+        for column in block:
+            column[r.randrange(12)] = value
+        fast, slow = twice(monkeypatch, columns)
+        assert fast == slow, value
 
 
 def test_quotes_are_found_in_c_as_in_python(monkeypatch):

@@ -43,8 +43,6 @@ static int read_number(const Cells *c, const ef_cell *cell, int single, double *
     const char *at = c->text + cell->at;
     *wide = NAN;
     *narrow = NAN;
-    if (!cell->size)
-        return 1;
     ef_found found = ef_number(at, cell->size, c->signs.comma, wide);
     if (found == EF_NOT_A_NUMBER)
         return is_missing(c, at, cell->size);
@@ -90,7 +88,7 @@ static PyObject *make_text(const Cells *c, const ef_cell *cell)
 {
     const char *at = c->text + cell->at;
     size_t plain = 0;
-    if (!cell->size || is_missing(c, at, cell->size))
+    if (is_missing(c, at, cell->size))
         return Py_NewRef(Py_None);
     while (plain < cell->size && (unsigned char)at[plain] < 128)
         plain++;

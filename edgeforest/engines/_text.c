@@ -51,7 +51,7 @@ int ef_split(const char *text, size_t size, const ef_signs *signs, size_t lines,
         if (!at || at == stop)
             return 0;
         const char *found = memchr(at, '\n', (size_t)(stop - at)), *end = found ? found : stop;
-        if ((size_t)(end - at) > signs->longest || memchr(at, '\r', (size_t)(end - at)))
+        if (at == end || (size_t)(end - at) > signs->longest || memchr(at, '\r', (size_t)(end - at)))
             return 0;
         for (size_t c = 0; c < columns; c++, cells++) {
             if (c && at++ == end) /* the separator */

@@ -25,7 +25,8 @@ typedef struct {
 } ef_signs;
 
 /* Split `lines` lines into `columns` cells each, without the space and the quotes around them.
- * Returns 0 if the text is not exactly that, or if a quote is used in an unusual way. */
+ * Returns 0 if the text is not exactly that, a line is empty, or a quote is used in an unusual
+ * way. */
 int ef_split(const char *text, size_t size, const ef_signs *signs, size_t lines, size_t columns,
              ef_cell *cells);
 

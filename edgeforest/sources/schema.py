@@ -21,6 +21,7 @@ from operator import not_
 from typing import TYPE_CHECKING, Any
 
 from edgeforest.host.names import listed, problem, quoted, short
+from edgeforest.sources import in_c
 from edgeforest.sources.base import SourceError, check_columns
 from edgeforest.sources.cells import MAX_NUMBER, parse_number
 from edgeforest.sources.columns import without
@@ -35,6 +36,7 @@ LOOK = 4096  # rows that show what the columns are ...
 CELLS = 40_000  # ... or fewer, if there are many columns
 MAX_FEATURES = 16_383  # of a forest
 MAX_DISTINCT = 1 << 16  # texts of a column that are kept in memory
+_STRIPPED = (b"\x1c", b"\x1d", b"\x1e", b"\x1f")  # str.strip takes them off, but float does not
 
 
 @dataclass
@@ -88,6 +90,8 @@ class Schema:
         """The labels of rows that have one, and which rows have none."""
         labels: Any
         unlabelled: list[int] = []
+        if self.regression and not isinstance(values, array) and _has_text(values):
+            values = _parsed(values, self._comma, "d") or values
         if self.regression and isinstance(values, array) and values.typecode == "d":
             labels = values
             usable = map(MAX_NUMBER.__ge__, map(abs, values))  # NaN is not
@@ -256,10 +260,31 @@ def _plain_list(values: Any) -> Any:
     return values.tolist() if hasattr(values, "tolist") else values
 
 
+def _has_text(values: Sequence[Any]) -> bool:
+    return any(isinstance(v, str) for v in values[:8])
+
+
+def _parsed(values: Sequence[Any], comma: bool, kind: str) -> array[float] | None:
+    """A column of text as an array of numbers by C; None if some of it may not be numbers."""
+    if in_c.text is None:
+        return None
+    try:
+        text = "\n".join(["nan" if v is None else v for v in values]).encode()
+    except (TypeError, ValueError):  # other values than text, or half of a surrogate pair
+        return None
+    if any(sign in text for sign in _STRIPPED):
+        return None
+    signs = 1, 0, comma, min(len(text), 1 << 30)  # a separator that no number has, and no quotes
+    found = in_c.text.cells(text, len(values), signs, kind.encode(), b"nan\0")
+    return array(kind, found[0]) if found and isinstance(found[0], bytes) else None
+
+
 def _fast(values: Sequence[Any], comma: bool) -> array[float] | None:
     """A column of numbers, None if some of it may not be."""
     try:
-        if any(isinstance(v, str) for v in values[:8]):
+        if _has_text(values):
+            if (read := _parsed(values, comma, "f")) is not None:
+                return read
             text = "\n".join(["nan" if v is None else v for v in values])
             if comma:
                 text = text.replace(",", ".")
