@@ -5,7 +5,7 @@
 Each way leads from the file to a forest of 20 trees of depth 8: `train_source` straight from the
 gzip; pandas, polars or pyarrow, then our forest; pandas, dummy columns and scikit-learn. A fifth of
 the rows is held out; their mean squared error stands beside the time. Then the file alone, not
-gzipped: what it takes to read all of its values, and, for us, to index its lines.
+gzipped: what it takes to read all of its values, and, for us, to index the lines of a larger one.
 
 Seconds are those of the processor, of all threads: another load of the machine changes them less.
 The ways take turns; the median of each counts.
@@ -124,9 +124,15 @@ def read_alone(path: str, repeats: int) -> None:
             for at in range(0, len(log), 2048):
                 log.read_as(range(at, min(len(log), at + 2048)), kinds)
 
+    large = f"{path}.large"
+    with open(path, "rb") as file, open(large, "wb") as several:
+        several.write(file.readline())
+        several.write(file.read() * 5)
+
     def index() -> None:
-        os.remove(f"{path}.efidx")
-        CSV(path).close()
+        if os.path.exists(f"{large}.efidx"):
+            os.remove(f"{large}.efidx")
+        CSV(large).close()
 
     def in_python() -> None:
         text, in_c.text = in_c.text, None
@@ -137,7 +143,7 @@ def read_alone(path: str, repeats: int) -> None:
 
     CSV(path).close()  # makes the index
     ways = {
-        "the index of lines": index,
+        "the index of lines, of 5 times the rows": index,
         "`CSV`, all values, by its index": ours,
         "the same without C": in_python,
         "pandas": lambda: pd.read_csv(path),
@@ -153,7 +159,8 @@ def read_alone(path: str, repeats: int) -> None:
     print("\n| reading | CPU seconds | MB/s |\n|---|---|---|")
     for name in ways:
         seconds = np.median(times[name])
-        print(f"| {name} | {seconds:.2f} | {os.path.getsize(path) / seconds / 1e6:.0f} |")
+        size = os.path.getsize(large if ways[name] is index else path)
+        print(f"| {name} | {seconds:.2f} | {size / seconds / 1e6:.0f} |")
 
 
 if __name__ == "__main__":

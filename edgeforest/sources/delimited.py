@@ -301,11 +301,7 @@ class CSV(Lines):
         if found is None:
             return None
         return [
-            array(kind, values)
-            if isinstance(values, bytes)
-            else [None] * len(records)
-            if values is None
-            else values
+            array(kind, values) if isinstance(values, bytes) else values or [None] * len(records)
             for kind, values in zip(kinds, found, strict=True)
         ]
 

@@ -138,9 +138,9 @@ class Dated(View):
     def read_as(self, rows: Sequence[int], kinds: str | None) -> list[Sequence[Any]]:
         """The values of these rows, by column."""
         if kinds is not None:  # dates are read from their text
-            dates = {place for place, _, _ in self._places}
+            texts = {place for place, _, _ in self._places}
             wanted = zip(range(len(self.source.names)), kinds, strict=False)
-            kinds = "".join("t" if f in dates else kind for f, kind in wanted)
+            kinds = "".join("t" if f in texts else kind for f, kind in wanted)
         rows, columns = self.read_from_source(rows, kinds)
         if not self._looked and len(rows) >= min(LOOK, len(self)):
             self._look(columns)
