@@ -77,10 +77,6 @@ class Only(View):
     def row_in_source(self, row: int) -> int:
         return self._rows[row]
 
-    def read(self, rows: Sequence[int]) -> list[Sequence[Any]]:
-        """The values of these rows, by column."""
-        return self.read_from_source([self._rows[row] for row in rows])[1]
-
 
 class Dated(View):
     """A source with dates as numbers: seconds since 1970 in UTC.
