@@ -115,6 +115,7 @@ class Forest:
     cut: "array[int] | None"
     packed: "Any"  # what an engine makes of the arrays when it first predicts
     calibration: "Sequence[int] | None"  # the numbers that `sure` needs, if there are any
+    ranges: "array[float] | None"  # least and largest value of each feature, if they are known
     twin: "Forest | None"  # what `sure` makes of the arrays when it is first asked
     if 0:  # for type checkers: on a computer `engines` adds them; a board calls those of `sure`
 

@@ -44,18 +44,7 @@ def load(source: "Any") -> "Forest":
 
     A file that is not ours, of a newer version, cut short or altered is refused with a ValueError.
     """
-    if hasattr(source, "read"):
-        text = source.read()
-    elif isinstance(source, (str, bytes, bytearray)) and source[:1] in ("{", b"{"):
-        text = source
-    elif isinstance(source, (str, bytes)) or hasattr(source, "__fspath__"):
-        with open(source, "rb") as stream:
-            text = stream.read()
-    else:
-        raise TypeError(f"give a path, an open file or the text of a model; got {source!r}")
-    if isinstance(text, str):
-        text = text.encode()
-    text = text.strip()
+    text: "Any" = text_of(source)
     check_version(text)
     check_seal(text[-20:], crc32(memoryview(text)[:-20], 0))
     collect()
@@ -72,6 +61,22 @@ def load(source: "Any") -> "Forest":
     except Exception:
         forest = None
     return check_whole(forest)
+
+
+def text_of(source: "Any") -> "bytes":
+    """The text of a model, from a path, an open stream, or itself."""
+    if hasattr(source, "read"):
+        text = source.read()
+    elif isinstance(source, (str, bytes, bytearray)) and source[:1] in ("{", b"{"):
+        text = source
+    elif isinstance(source, (str, bytes)) or hasattr(source, "__fspath__"):
+        with open(source, "rb") as stream:
+            text = stream.read()
+    else:
+        raise TypeError(f"give a path, an open file or the text of a model; got {source!r}")
+    if isinstance(text, str):
+        text = text.encode()
+    return text.strip()  # type: ignore[no-any-return]
 
 
 def check_version(head: "bytes") -> "None":

@@ -70,6 +70,9 @@ def pieces(forest: "Any") -> "Iterator[str]":
                     yield to_base64(part, code)
                     part = []
         yield to_base64(part, code) + '"'
+    ranges = getattr(forest, "ranges", None)
+    if ranges:
+        yield f',"ranges":"{to_base64(ranges, "f")}"'
 
 
 def hex_crc(crc: "int") -> "str":

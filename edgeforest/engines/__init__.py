@@ -15,6 +15,7 @@ True
 from __future__ import annotations
 
 import copyreg
+import io
 import os
 import warnings
 from functools import partial
@@ -26,6 +27,7 @@ from edgeforest import core_pure, loading, sure
 from edgeforest.budget import Budget
 from edgeforest.budget import between
 from edgeforest.core_pure import Engine, Training
+from edgeforest.engines import ranges
 from edgeforest.forest import Forest, Spent
 from edgeforest.host import frames, names
 from edgeforest.host.cores import usable_cores
@@ -188,7 +190,7 @@ def _fastest() -> Engine:
 
 
 Forest.adapt = frames.rows_of  # boards have no frames, and so the model itself knows none
-Forest.calibration = Forest.twin = None
+Forest.calibration = Forest.twin = Forest.ranges = None
 # A board calls those of `sure`, which it loads then: it has no room for methods that few ask for.
 Forest.predict_interval = sure.predict_interval  # type: ignore[method-assign,assignment]
 Forest.predict_set = sure.predict_set  # type: ignore[method-assign,assignment]
@@ -341,7 +343,8 @@ def load(source: str | bytes | bytearray | PathLike[str] | Readable) -> Forest:
     >>> load(text).to_json() == text
     True
     """
-    forest = loading.load(source)
+    text = bytes(loading.text_of(source))
+    forest = ranges.take(loading.load(io.BytesIO(text)), text)
     _refuse_texts(forest, names.MAX_LOADED)
     return with_predictor(forest)
 

@@ -93,7 +93,49 @@ def numbers_of(
     The votes of a regression are those of the twin; the true answer of a class is its place.
     """
     rows = list(zip(sums, trees, truths, strict=True))
-    floor, needed = (_reaching if forest.regression else _including)(forest, rows)
+    return _numbers(forest, *(_reaching if forest.regression else _including)(forest, rows))
+
+
+def calibrate_by_parts(forest: Forest, parts: Iterable[tuple[Forest, Any, Any]]) -> int:
+    """Calibrate a forest of all rows by forests of some of them, each with rows that it has not seen.
+
+    How far a forest misses is measured by the spread of its own trees, so that those of forests with
+    fewer trees, or another range of the target, count as they are. Returns how many rows there were.
+
+    >>> from edgeforest import train
+    >>> X, y = [[i % 50] for i in range(600)], [i % 50 + i % 7 > 30 for i in range(600)]
+    >>> halves = [(train(X[:300], y[:300]), X[300:], y[300:]), (train(X[300:], y[300:]), X[:300], y[:300])]
+    >>> forest = train(X, y)
+    >>> calibrate_by_parts(forest, halves), sorted(forest.predict_set([27], coverage=0.99))
+    (600, [False, True])
+    """
+    needed: list[float] = []
+    floors = 0.0  # as shares of a forest's range, summed over the rows
+    for part, X, y in parts:
+        asked = sure.twin_of(part) if part.regression else part
+        _, answers = (asked.predictor or asked).vote(X)
+        if part.classes is not None:  # a class that the part has not met is in its sets last
+            known = {label: k for k, label in enumerate(part.classes)}
+            met = [i for i, truth in enumerate(y) if truth in known]
+            needed += [0.0] * (len(y) - len(met))
+            rows = [(answers[i][1], len(part), known[y[i]]) for i in met]
+            needed += _including(part, rows)[1]
+            continue
+        floor, some = _reaching(
+            part, [(votes, len(part), truth) for (_, votes), truth in zip(answers, y, strict=True)]
+        )
+        needed += some
+        floors += len(some) * floor * (part.span or 1.0) / (part.scale * len(part))
+    floor = 0
+    if forest.regression:
+        per_value = forest.scale * len(forest) / (forest.span or 1.0)
+        floor = max(1, round(floors / max(1, len(needed)) * per_value))
+    forest.calibration = _numbers(forest, floor, needed)
+    return len(needed)
+
+
+def _numbers(forest: Forest, floor: int, needed: list[float]) -> list[int]:
+    """The calibration: the floor, and the number that is enough for each share of the rows."""
     needed.sort(reverse=not forest.regression)
     n = len(needed)
     numbers = [floor]

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 from edgeforest import engines as engine
 from edgeforest.budget import between
+from edgeforest.engines import ranges
 from edgeforest.forest import HEADER, HUGE, LEVELS, MASK, SUM, Forest, Spent, attribute
 from edgeforest.forests import walking
 from edgeforest.labels import sorted_set
@@ -154,6 +155,7 @@ def _head(parts: list[_Part]) -> Forest:
     head.spent = Spent(*[sum(getattr(f.spent, name) for f in given) for name in fields])
     limits = [forest.limit for forest in given if forest.limit is not None]
     head.limit = sum(limits) if len(limits) == len(given) else None
+    head.ranges = ranges.union([forest.ranges for forest in given])
     return head
 
 
@@ -317,7 +319,7 @@ def like(forest: Forest) -> Forest:
     for name in map(attribute, HEADER):
         value = getattr(forest, name)
         setattr(like, name, list(value) if isinstance(value, list) else value)
-    for name in ("low", "span", "engine", "spent"):
+    for name in ("low", "span", "engine", "spent", "ranges"):
         setattr(like, name, getattr(forest, name))
     return like
 

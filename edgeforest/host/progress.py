@@ -59,7 +59,7 @@ class Watch:
         """Report the state; returns whether the callback asks to stop."""
         if self._bar is None and self._callback is None and not self._lines:
             return False
-        state = self._state(score)
+        state = state_of(self._training, score)
         done = self._bar.n if self._bar is not None else self._shown
         if self._bar is not None:
             self._bar.set_postfix_str(insertions(state), refresh=False)
@@ -74,22 +74,23 @@ class Watch:
             )
         return self._callback is not None and self._callback(state) is True
 
-    def _state(self, score: float | None) -> Progress:
-        training = self._training
-        trees, budget = len(training.grown.roots), training.budget
-        seconds = None
-        if trees:
-            seconds = budget.spent.seconds / trees * (training.planned - trees)
-        if budget.seconds is not None:
-            rest = max(0.0, budget.seconds - budget.spent.seconds)
-            seconds = rest if seconds is None else min(seconds, rest)
-        return Progress(trees, training.planned, budget.spent, budget, seconds, score)
-
     def close(self) -> None:
         """Show the last state and end the bar."""
         if self._bar is not None:
             self.step()
             self._bar.close()
+
+
+def state_of(training: Any, score: float | None = None) -> Progress:
+    """How far a training is: one of rows in memory, or from a source."""
+    trees, budget = len(training.grown.roots), training.budget
+    seconds = None
+    if trees:
+        seconds = budget.spent.seconds / trees * (training.planned - trees)
+    if budget.seconds is not None:
+        rest = max(0.0, budget.seconds - budget.spent.seconds)
+        seconds = rest if seconds is None else min(seconds, rest)
+    return Progress(trees, training.planned, budget.spent, budget, seconds, score)
 
 
 def insertions(state: Progress) -> str:

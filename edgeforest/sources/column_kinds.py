@@ -6,6 +6,7 @@ to do about it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from edgeforest.host.words import count
 from edgeforest.sources.base import SourceError
 from edgeforest.sources.cells import MAX_NUMBER, Value, is_date, parse_number
 
+DATES = "distinct date"  # in the reason to leave out a column of dates
+ID = re.compile(r"(.*[ _-])?(id|idx|index|no|nr|number|row|rownum|row_names)|.*[a-z]Id", re.ASCII)
 MAX_CATEGORIES = 254  # a code is one byte, and two of its values are taken
 MAX_AUTO_CLASSES = 20  # more whole numbers than this are a quantity, not classes
 
@@ -51,6 +54,7 @@ class Found:
     left_out: list[tuple[str, str]] = field(
         default_factory=list
     )  # a column, and why it is not used
+    dates: list[str] = field(default_factory=list)  # those of them that hold dates
 
 
 def find(
@@ -82,6 +86,8 @@ def find(
         categories, reason = _feature(cells, name, column, name in categorical)
         if reason:
             found.left_out.append((name, reason))
+            if DATES in reason:
+                found.dates.append(name)
             continue
         found.names.append(name)
         if categories is not None:
@@ -121,10 +127,10 @@ def _feature(
     if not words:
         _refuse_infinite(cells, name, column, numbers)
         if not asked:
-            return None, ""
+            return None, _useless(name, numbers, len(column))
     elif not asked:
         if all(map(is_date, texts)):
-            return None, f"text, {count(len(texts), 'distinct date')}"
+            return None, f"text, {count(len(texts), DATES)}"
         if len(texts) == present > MAX_CATEGORIES:
             return None, f"text, {count(len(texts), 'distinct value')}"
         if 2 * sum(counts[text] for text in words) < present:
@@ -141,6 +147,17 @@ def _feature(
         _refuse_text(cells, name, column, texts, f"leave it out with drop={short(name)}")
         return list(texts), ""
     return list(_whole_if_all(numbers).values()), ""
+
+
+def _useless(name: str, numbers: dict[str, float], rows: int) -> str:
+    """Why nothing can be learned from a column of numbers: an id, or one value; else nothing."""
+    values = set(numbers.values())
+    if len(values) == 1 and rows > 1:
+        return f"{short(next(iter(numbers)))} in every row"
+    whole = len(values) == rows > MAX_AUTO_CLASSES and all(map(float.is_integer, values))
+    if whole and (ID.fullmatch(name) or ID.fullmatch(name.lower())):
+        return "a different number in each row, as an id has"
+    return ""
 
 
 def _target(cells: Cells, target: str, task: str, unlabelled: int) -> Target:

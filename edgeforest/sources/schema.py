@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 LOOK = 4096  # rows that show what the columns are ...
 CELLS = 40_000  # ... or fewer, if there are many columns
 MAX_FEATURES = 16_383  # of a forest
+TARGETS = ("target", "label", "class", "y", "outcome")  # what a column to learn is called
 MAX_DISTINCT = 1 << 16  # texts of a column that are kept in memory
 _STRIPPED = (b"\x1c", b"\x1d", b"\x1e", b"\x1f")  # str.strip takes them off, but float does not
 
@@ -74,6 +75,10 @@ class Schema:
 
     def columns(self, block: Sequence[Sequence[Any]]) -> tuple[list[Any], Any]:
         """Features by column, and labels, of rows from a source; rows without a label are left out."""
+        return self.labelled(block)[:2]
+
+    def labelled(self, block: Sequence[Sequence[Any]]) -> tuple[list[Any], Any, list[int] | None]:
+        """The same, and the places of the rows that have a label, None for all."""
         labels, unlabelled = self._labels(block[self._label])
         self.unlabelled += len(unlabelled)
         columns: list[Any] = []
@@ -84,7 +89,11 @@ class Schema:
             else:
                 values = self._numbers(values, self.names[f])
             columns.append(without(values, unlabelled) if unlabelled else values)
-        return columns, labels
+        if not unlabelled:
+            return columns, labels, None
+        apart = set(unlabelled)
+        places = range(len(labels) + len(unlabelled))
+        return columns, labels, [i for i in places if i not in apart]
 
     def _labels(self, values: Any) -> tuple[Any, list[int]]:
         """The labels of rows that have one, and which rows have none."""
@@ -237,6 +246,21 @@ def refuse_unknown(source: Source, names: Iterable[str], why: str = "", remedy: 
             raise SourceError(
                 f"{source.name} has no column {quoted(name)}{why}; it has {listed(there)}{remedy}"
             )
+
+
+def obvious_target(source: Source) -> str:
+    """The column to learn by its name, such as `label`; a SourceError if there is not exactly one.
+
+    >>> from edgeforest.sources import Table
+    >>> obvious_target(Table({"temp": [20], "Label": ["warm"]}))
+    'Label'
+    """
+    found = [name for name in source.names if name.strip().lower() in TARGETS]
+    if len(found) == 1:
+        return found[0]
+    there = [name for name in source.names if name not in source.unnamed]
+    more = " which of them" if found else " which column"
+    raise SourceError(f"target must say{more} to learn; {source.name} has {listed(found or there)}")
 
 
 def refuse_wide(source: Source, drop: Iterable[str] = ()) -> None:

@@ -29,7 +29,7 @@ from edgeforest.budget import Budget, Rng, millionths
 from edgeforest.checks import part_of
 from edgeforest.codes import vote_scale
 from edgeforest.core_pure import useful_rows
-from edgeforest.engines import sampling
+from edgeforest.engines import ranges, sampling
 from edgeforest.forest import HUGE, Forest, Spent
 from edgeforest.forests import merging as combine
 from edgeforest.sources.base import Source, SourceError
@@ -123,6 +123,7 @@ class Streaming:
         self._signature = self._sign(target, max_samples)
         self._size(max_samples)
         self._pool: tuple[int, Any] = 0, self._read(0)
+        self._ranges = ranges.of_columns(self._pool[1][0], self.schema.categorical)
         self._begin(before)
 
     def _refuse_room(self) -> None:
@@ -148,6 +149,7 @@ class Streaming:
             self._resume(before.state)
         if self._over:
             self._forget_ready()
+        self.grown.ranges = self._ranges
         self.budget.spent = self.grown.spent
 
     # ---- Rows

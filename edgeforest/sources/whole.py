@@ -19,7 +19,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgeforest import engines
+from edgeforest.engines import ranges
 from edgeforest.sources.base import Source, SourceError
+from edgeforest.sources.file import OnProgress
 from edgeforest.sources.schema import LOOK, Schema, as_texts, refuse_unknown
 
 
@@ -28,7 +30,7 @@ class Whole(Source):
 
     texts = True
 
-    def __init__(self, source: Source, target: str) -> None:
+    def __init__(self, source: Source, target: str, progress: OnProgress | None = None) -> None:
         super().__init__()
         refuse_unknown(source, [target])
         self._source = source
@@ -38,10 +40,10 @@ class Whole(Source):
         self.unlabelled = 0  # rows left out because their target is missing
         self._rows = array("Q")  # which rows of the source they are
         self._columns: list[list[str | None]] = [[] for _ in source.names]
-        self._read_all(source.names.index(target))
+        self._read_all(source.names.index(target), progress)
         self.notes, self.complaints, self.bad = source.notes, source.complaints, source.bad
 
-    def _read_all(self, target: int) -> None:
+    def _read_all(self, target: int, progress: OnProgress | None) -> None:
         source = self._source
         seen: list[dict[Any, Any]] = [{} for _ in source.names]
         for at in range(0, len(source), LOOK):
@@ -55,6 +57,8 @@ class Whole(Source):
             self._rows.extend(rows)
             for column, known, values in zip(self._columns, seen, texts, strict=True):
                 column += map(known.setdefault, values, values)
+            if progress is not None:
+                progress(at + LOOK, len(source))
         if self._rows:
             return
         if self.unlabelled:
@@ -88,7 +92,7 @@ def train_steps(source: Source, schema: Schema, **options: Any) -> Any:
     columns, labels = schema.columns(source.read(range(len(source))))
     if options.get("criterion") is None:
         options["criterion"] = "mse" if schema.regression else "gini"
-    return engines.train_steps(
+    training = engines.train_steps(
         columns,
         labels,
         by_column=True,
@@ -96,3 +100,5 @@ def train_steps(source: Source, schema: Schema, **options: Any) -> Any:
         categorical=schema.categorical,
         **options,
     )
+    training.grown.ranges = ranges.of_columns(columns, schema.categorical)
+    return training
