@@ -86,4 +86,4 @@ def exported(capsys, *arguments):
     return out
 
 
-COMMON = ["--target", "activity", "--budget", "30k", "--trees", "5"]
+COMMON = ["--target", "activity", "--budget", "60k", "--trees", "5"]

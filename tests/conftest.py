@@ -36,7 +36,7 @@ def model(log):
             "--target",
             "activity",
             "--budget",
-            "30k",
+            "60k",
             "--trees",
             "5",
             "--out",

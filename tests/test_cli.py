@@ -11,7 +11,19 @@ from command_line import ROOT, commands, numbers, table
 import edgeforest
 from edgeforest import cli
 
-COMMANDS = ["train", "predict", "inspect", "merge", "export", "verify", "demo", "engines"]
+COMMANDS = [
+    "train",
+    "evaluate",
+    "predict",
+    "inspect",
+    "merge",
+    "export",
+    "verify",
+    "pack",
+    "engines",
+    "demo",
+    "completion",
+]
 
 
 def test_runs_as_a_module():

@@ -35,16 +35,17 @@ def test_bad_amounts_are_refused(text, capsys):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ("train log.csv", "--target"),
         ("train log.csv --target y --trees 0", "--trees must be a whole number from 1 to 4,096"),
         ("train log.csv --target y --trees ten", "got 'ten'"),
         ("train log.csv --target y --seed -1", "--seed must be a whole number from 0"),
-        ("train log.csv --target y --test-share 1", "--test-share must be from 0 to below 1"),
-        ("train log.csv --target y --seconds 5m", "--seconds must be a number"),
+        (
+            "train log.csv --target y --seconds 5m",
+            "--seconds must be a time such as 30s, 10min or 2h, got '5m'",
+        ),
         ("train log.csv --target y --seconds 0", "--seconds must be at least 0.001"),
         ("train log.csv --target y --seconds 0.00001", "--seconds must be at least 0.001, got"),
-        ("train log.csv --target y --seconds nan", "--seconds must be a number such as"),
-        ("train log.csv --target y --seconds inf", "--seconds must be a number such as"),
+        ("train log.csv --target y --seconds nan", "--seconds must be a time such as"),
+        ("train log.csv --target y --seconds inf", "--seconds must be a time such as"),
         ("train log.csv --target y --seconds -1", "--seconds"),
         ("train log.csv --target y --bytes 0", "--bytes must be whole bytes, at least 1"),
         ("train log.csv --target y --bytes nan", "--bytes must be a size such as"),

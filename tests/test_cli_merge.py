@@ -41,7 +41,7 @@ def test_merge_says_what_was_joined(two, tmp_path, capsys):
     assert "3 classes: cold, fine, hot" in text
     assert f"{out}, {words.file_size(out.stat().st_size)}" in text
     assert cli.main(["inspect", str(out)]) == 0
-    assert "18,000 insertions" in capsys.readouterr().out
+    assert "9,000 insertions" in capsys.readouterr().out
 
 
 def test_merge_joins_as_the_library_does(two, tmp_path):

@@ -10,7 +10,6 @@ from command_line import refused, table
 
 import edgeforest
 from edgeforest import cli
-from edgeforest.cli.fitting import Request, held_out_rows
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +30,22 @@ def trained(log, tmp_path, target, *more):
     return path
 
 
-def test_held_out_rows_calibrate(log, tmp_path, capsys):
-    text = edgeforest.load(trained(log, tmp_path, "value", "--calibrate")).to_json()
-    assert "calibrated by 180 held-out rows" in capsys.readouterr().out
-    with open(log, newline="") as stream:
-        rows = [[float(row[k]) for k in ("a", "b", "value")] for row in csv.DictReader(stream)]
-    request = Request(None, "value", True, None)  # held-out rows depend on the seed alone
-    held = [rows[i] for i in held_out_rows(len(rows), request)]
-    plain = edgeforest.load(trained(log, tmp_path, "value"))
-    assert not plain.calibration
-    edgeforest.calibrate(plain, [row[:2] for row in held], [row[2] for row in held])
-    assert plain.to_json() == text
+@pytest.mark.parametrize("target", ["value", "kind"])
+def test_rows_left_out_calibrate_so_that_new_rows_are_covered(log, tmp_path, target, capsys):
+    forest = edgeforest.load(trained(log, tmp_path, target, "--calibrate"))
+    assert "calibrated by 900 left-out rows" in capsys.readouterr().out
+    rng = random.Random(1)
+    inside = 0
+    for _ in range(2000):
+        a, b = rng.randrange(100) / 10, rng.randrange(50) / 10
+        if target == "value":
+            low, high = forest.predict_interval([a, b], 0.9)
+            inside += low <= a * a + b + rng.gauss(0, a) <= high
+        else:
+            kind = "hot" if a + rng.gauss(0, 1) > 5 else "cold"
+            inside += kind in forest.predict_set([a, b], 0.9)
+    assert 0.87 < inside / 2000 < 0.97
+    assert not edgeforest.load(trained(log, tmp_path, target)).calibration
 
 
 @pytest.mark.parametrize("target", ["value", "kind"])
@@ -94,4 +98,4 @@ def test_what_cannot_be_is_refused(log, tmp_path, capsys):
     said = refused(capsys, "export", path, tmp_path / "m.json", "--coverage", "0.9")
     assert "--coverage is for .onnx and .h and .py" in said
     said = refused(capsys, "train", log, "--target", "value", "--calibrate")
-    assert "--calibrate needs held-out rows and a model to write" in said
+    assert "--calibrate needs rows that are left out and a model to write" in said

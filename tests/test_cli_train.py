@@ -1,18 +1,19 @@
 """edgeforest train: what it prints, keeps and refuses."""
 
 import io
+import json
 import re
 import signal
 import sys
-from collections import Counter
 
 import pytest
 from command_line import COMMON, numbers, options_of, prepared, refused, table
 
 import edgeforest
-from edgeforest import Budget, cli, engine, storage
-from edgeforest.cli import fitting, scoring, screen, train
+from edgeforest import cli, engine, storage
 from edgeforest.cli import logs as reading
+from edgeforest.cli import screen, train
+from edgeforest.engines.ranges import of_columns
 from edgeforest.forests.walking import depth
 from edgeforest.host import words
 from edgeforest.host.cores import usable_cores
@@ -21,7 +22,7 @@ from edgeforest.sources import open_source
 
 def test_train_reports_what_was_read_spent_and_reached(log, tmp_path, capsys):
     out = tmp_path / "model.json"
-    arguments = ["train", str(log), "--target", "activity", "--budget", "30k", "--trees", "5"]
+    arguments = ["train", str(log), "--target", "activity", "--budget", "60k", "--trees", "5"]
     assert cli.main([*arguments, "--out", str(out)]) == 0
     text, err = capsys.readouterr()
     assert err == "", "no progress where nobody watches"
@@ -34,11 +35,14 @@ def test_train_reports_what_was_read_spent_and_reached(log, tmp_path, capsys):
     forest = edgeforest.load(str(out))
     assert 0 < forest.spent.insertions <= 30_000
     assert f"{forest.spent.insertions:,} of 30,000 insertions" in text
+    score = int(re.search(r"([\d,]+) insertions for its score", text)[1].replace(",", ""))
+    assert 0 < score <= 60_000 - forest.spent.insertions, "the budget is for both"
     assert f"{len(forest)} trees, {len(forest.feature):,} nodes" in text
-    assert "on 300 held-out rows" in text
+    assert "over 5 stretches of the log; worst " in text
+    assert re.search(r" on 2025-03-0\d \d\d:\d\d:00 to 2025-03-0", " ".join(text.split()))
     assert f"{out}, {out.stat().st_size / 1000:.1f} kB" in text
     accuracy = float(re.search(r"accuracy (\d\.\d+)", text)[1])
-    naive = float(re.search(r"(\d\.\d+) by always guessing 'empty'", text)[1])
+    naive = float(re.search(r"(\d\.\d+) by always guessing the commonest", text)[1])
     assert naive < accuracy <= 1
     bars = re.findall(r"^\s*(?:important)?\s+(\w+) +(0\.\d+) +(#*)$", text, re.MULTILINE)
     assert len(bars) == 5
@@ -57,47 +61,50 @@ def test_same_seed_same_model_other_seed_other_model(log, tmp_path):
     assert trained(1) == trained(1) != trained(2)
 
 
-def test_held_out_rows_are_not_trained_on(log, given):
+def test_rows_that_are_scored_are_not_trained_on(log, given, capsys):
     data = prepared(log, "activity")
-    options = {"test_share": 0.25, "seed": 5, "budget": Budget(5000), "options": {"n_trees": 2}}
-    with open_source(log) as source:
-        request = fitting.Request(source, "activity", whole=True, **options)
-        outcome = fitting.fit(request, screen.StatusLine())
-    chosen = outcome.ready.held_out
-    assert len(chosen) == 375
-    ((columns, y, _),) = given
-    X = list(zip(*columns, strict=True))
-    assert len(X) == 1125
-    rows = Counter(map(repr, zip(data.rows, data.y, strict=True)))
-    held_out = Counter(repr((data.rows[i], data.y[i])) for i in chosen)
-    assert rows - held_out == Counter(map(repr, zip(X, y, strict=True)))
-    spread = [i // 375 for i in chosen]
-    assert min(Counter(spread).values()) > 50, "from all over the log, not from one end"
-    right = sum(outcome.forest.predict(data.rows[i]) == data.y[i] for i in chosen)
-    assert outcome.tally.words("")[0].startswith(f"accuracy {right / 375:.3f}")
+    common = ["--target", "activity", "--trees", "2", "--json"]
+    assert cli.main(["train", str(log), *common]) == 0
+    score = json.loads(capsys.readouterr().out)["score"]
+    whole, *others = given
+    assert len(whole[1]) == len(data.y) == 1500, "the model has learned from all rows"
+    assert len(others) == len(score["blocks"]) == 5
+    right = 0
+    for k, (columns, y, options) in enumerate(others):
+        # A fifth is left out, and 5 % of a fifth beside it.
+        gap = 14  # minutes: 5 % of 1,499 / 5
+        first, last = max(0, 300 * k - gap), min(1500, 300 * (k + 1) + gap)
+        kept = [i for i in range(1500) if not first <= i < last]
+        assert list(y) == [data.y[i] for i in kept]
+        assert list(map(repr, zip(*columns, strict=True))) == [repr(data.rows[i]) for i in kept]
+        forest = edgeforest.train(columns, y, **options)
+        block = range(300 * k, 300 * (k + 1))
+        hits = sum(forest.predict(data.rows[i]) == data.y[i] for i in block)
+        assert score["blocks"][k]["score"] == pytest.approx(hits / 300)
+        right += hits
+    assert score["mean"] == pytest.approx(right / 1500)
 
 
 def test_the_model_of_a_small_log_is_the_one_that_train_gives(log, model):
     data = prepared(log, "activity")
-    request = fitting.Request(None, "activity", whole=True, budget=Budget(30_000))
-    held_out = set(fitting.held_out_rows(len(data.rows), request))
-    kept = [i for i in range(len(data.rows)) if i not in held_out]
     forest = edgeforest.train(
-        [data.rows[i] for i in kept],
-        [data.y[i] for i in kept],
+        data.rows,
+        data.y,
         names=data.names,
         categorical=["window"],
         n_trees=5,
         budget=30_000,
     )
+    forest.ranges = of_columns(zip(*data.rows, strict=True), [5])
     assert model.read_text() == forest.to_json() + "\n"
 
 
-def test_no_rows_held_out_on_request(log, capsys):
-    arguments = ["train", str(log), "--target", "activity", "--test-share", "0", "--budget", "5k"]
+def test_no_score_on_request(log, capsys):
+    arguments = ["train", str(log), "--target", "activity", "--holdout", "none", "--budget", "5k"]
     assert cli.main(arguments) == 0
     text = capsys.readouterr().out
-    assert "none, since no held-out rows" in text
+    assert "of 5,000 insertions" in text, "all of the budget is for the forest"
+    assert "none, since nothing was left out" in text
     assert "accuracy" not in text
     assert "give --out model.json to keep" in text
 
@@ -113,10 +120,12 @@ def test_a_budget_too_small_for_the_trees_is_said(log, capsys):
 def test_regression_beside_the_mean(tmp_path, capsys):
     path = table(tmp_path, "a,b,y\n" + "".join(f"{i},{i % 7},{i * 0.5}\n" for i in range(400)))
     out = tmp_path / "model.json"
-    assert cli.main(["train", path, "--target", "y", "--trees", "5", "--out", str(out)]) == 0
+    random = ["--holdout", "random"]
+    arguments = ["train", path, "--target", "y", "--trees", "5", "--out", str(out), *random]
+    assert cli.main(arguments) == 0
     text = capsys.readouterr().out
     assert "y: numbers from 0 to 199.5, mean 99.75" in text
-    error = float(re.search(r"mean squared error ([\d.]+) on 80 held-out rows", text)[1])
+    error = float(re.search(r"mean squared error ([\d.]+) over 5 parts at random", text)[1])
     naive = float(re.search(r"([\d,.]+) by always guessing the mean", text)[1].replace(",", ""))
     assert error < naive / 20
     assert naive == pytest.approx(200**2 / 12, rel=0.3)
@@ -141,19 +150,19 @@ def test_options_reach_the_training(log, given):
     limits = "--budget 1.5k --seconds 2k --bytes 1G"
     arguments = ["train", str(log), "--target", "activity", *common.split(), *limits.split()]
     assert cli.main([*arguments, "--drop", "co2,light", "--drop", "humidity"]) == 0
-    ((_, _, seen),) = given
+    _, _, seen = given[0]
     assert seen["names"] == ["temperature", "vibration", "window"]
     assert (seen["min_samples_leaf"], seen["n_trees"], seen["max_depth"]) == (7, 3, 4)
     assert (seen["class_weight"], seen["seed"]) == ("balanced", 9)
     budget = seen["budget"]
-    assert (budget.insertions, budget.bytes) == (1500, 10**9)
+    assert (budget.insertions, budget.bytes) == (750, 10**9)
     assert 0 < budget.seconds <= 2000, "what reading has not used"
     assert (seen["engine"], seen["n_jobs"]) == (None, 1), "the fastest, in one thread"
 
 
 @pytest.mark.parametrize("name", engine.present())
 def test_every_engine_writes_the_same_model(name, log, model, tmp_path, capsys, given):
-    common = ["train", str(log), "--target", "activity", "--budget", "30k", "--trees", "5"]
+    common = ["train", str(log), "--target", "activity", "--budget", "60k", "--trees", "5"]
     for jobs in ("2", "-1"):
         out = tmp_path / f"{jobs}.json"
         assert cli.main([*common, "--engine", name, "--jobs", jobs, "--out", str(out)]) == 0
@@ -161,7 +170,7 @@ def test_every_engine_writes_the_same_model(name, log, model, tmp_path, capsys, 
         said = f"engine     {name}, {threads} thread{'s' * (threads > 1)}\n"
         assert said in capsys.readouterr().out, "and no advice: it was asked for"
         assert out.read_bytes() == model.read_bytes()
-    assert [(o["engine"], o["n_jobs"]) for _, _, o in given] == [(name, 2), (name, -1)]
+    assert {(o["engine"], o["n_jobs"]) for _, _, o in given} == {(name, 2), (name, -1)}
 
 
 def test_the_environment_asks_for_an_engine_and_the_option_overrides_it(log, monkeypatch, capsys):
@@ -181,7 +190,7 @@ def test_ctrl_c_keeps_the_forest_so_far(command, name, log, tmp_path, capsys, mo
     last = 3 if name == "native" else 20  # whose steps are as long as a tree
     steps = []
 
-    def step(self, training):
+    def step(self, training, work=None):
         steps.append(training)
         if len(steps) == last:
             signal.raise_signal(signal.SIGINT)
@@ -205,24 +214,27 @@ def test_ctrl_c_keeps_the_forest_so_far(command, name, log, tmp_path, capsys, mo
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_ctrl_c_while_scoring_keeps_the_forest(log, tmp_path, capsys, monkeypatch):
-    blocks = []
-    predict = edgeforest.Forest.predict
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_while_scoring_keeps_the_forest(number, code, log, tmp_path, capsys, monkeypatch):
+    number = getattr(signal, number)
+    seen = []
 
-    def impatient(self, rows):
-        blocks.append(len(rows))
-        if len(blocks) > 3:
-            raise KeyboardInterrupt
-        return predict(self, rows)
+    def step(self, training, work):
+        seen.append(getattr(work, "at", None))
+        if seen[-1] == 2:
+            signal.raise_signal(number)
 
-    monkeypatch.setattr(fitting, "BLOCK", 8)
-    monkeypatch.setattr(edgeforest.Forest, "predict", impatient)
+    monkeypatch.setattr(screen.StatusLine, "step", step)
+    before = signal.signal(number, signal.default_int_handler)
     out = tmp_path / "model.json"
-    arguments = ["train", str(log), "--target", "activity", "--budget", "5k", "--out", str(out)]
-    assert cli.main(arguments) == 130
-    assert blocks == [8] * 4
-    assert "on 24 held-out rows" in capsys.readouterr().out
-    assert len(edgeforest.load(str(out))) > 0
+    arguments = ["train", str(log), "--target", "activity", "--trees", "3", "--out", str(out)]
+    try:
+        assert cli.main(arguments) == code
+    finally:
+        signal.signal(number, before)
+    text = capsys.readouterr().out
+    assert "over 2 of 5 stretches of the log" in text
+    assert len(edgeforest.load(str(out))) == 3
 
 
 def test_ctrl_c_while_reading_is_one_line(monkeypatch, capsys):
@@ -244,28 +256,23 @@ def test_progress_on_a_terminal_counts_insertions_and_trees(name, log, monkeypat
     monkeypatch.setattr(screen.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("EDGEFOREST_ENGINE", name)
-    arguments = ["train", str(log), "--target", "activity", "--budget", "20k", "--trees", "3"]
+    monkeypatch.setenv("COLUMNS", "91")
+    arguments = ["train", str(log), "--target", "activity", "--budget", "40k", "--trees", "3"]
     assert cli.main(arguments) == 0
     lines = sys.stderr.getvalue().split("\r\x1b[K")
     found = [
-        re.match(r"training: ([\d,]+) of 20,000 insertions, (\d) of 3 trees", s) for s in lines
+        re.match(r"\[#*\.*\] training: ([\d,]+) of 20,000 insertions, (\d) of 3 trees", s)
+        for s in lines
     ]
+    assert any(re.search(r" scoring 5 of 5: .* insertions, .*, about .* left", s) for s in lines)
+    assert any(len(line) == 90 for line in lines), "none is longer than the terminal is wide"
+    assert max(map(len, lines)) == 90
     spent = [int(match[1].replace(",", "")) for match in found if match]
     assert spent == sorted(spent)
     assert 0 < spent[0] < spent[-1] <= 20_000
     assert {match[2] for match in found if match} >= {"0", "1", "2"}
     assert lines[-1] == "", "the line is taken away at the end"
     assert "training" not in capsys.readouterr().out
-
-
-def test_a_score_beside_a_guess_that_is_not_the_mean():
-    score = scoring.Tally(regression=True)
-    for truth, answer in ((1.0, 2.0), (3.0, 3.0), (5.0, 3.0)):
-        score.add(truth, answer)
-    ours, naive = score.words("3 rows", 4.0)
-    assert ours == f"mean squared error {5 / 3:.4g} on 3 rows"
-    assert naive == f"{11 / 3:.4g} by always guessing the mean, 4"
-    assert score.words("3 rows")[1] == f"{8 / 3:.4g} by always guessing the mean, 3"
 
 
 def test_ctrl_c_means_the_same_after_training_as_before(log):
@@ -285,20 +292,20 @@ def test_rows_without_a_target_are_left_out_and_counted(tmp_path, capsys):
 @pytest.mark.usefixtures("little_memory")
 def test_a_log_too_large_for_memory(logs, tmp_path, capsys, given):
     out = tmp_path / "model.json"
-    command = ["train", str(logs / "log.csv.gz"), *COMMON, "--test-share", "0.25"]
+    command = ["train", str(logs / "log.csv.gz"), *COMMON]
     assert cli.main([*command, "--out", str(out)]) == 0
     text, err = capsys.readouterr()
     assert err == ""
     assert "1,500 rows, 6 features" in text
     assert "1 categorical: window\n" in text
-    assert "found from 1,125 rows drawn at random" in text
+    assert "found from 1,500 rows drawn at random" in text
     assert "target     activity: classes" in text
-    accuracy = float(re.search(r"accuracy (\d\.\d+) on 375 held-out rows", text)[1])
-    assert accuracy > float(re.search(r"(\d\.\d+) by always guessing 'empty'", text)[1]) + 0.1
+    accuracy = float(re.search(r"accuracy (\d\.\d+) over 5 stretches of the log", text)[1])
+    assert accuracy > float(re.search(r"(\d\.\d+) by always guessing the commonest", text)[1])
     assert 0 < edgeforest.load(str(out)).spent.insertions <= 30_000
-    assert {len(y) for _, y, _ in given} == {1125}, "held-out rows are not trained on"
-    assert cli.main([*command[:-1], "0"]) == 0
-    assert "no held-out rows" in capsys.readouterr().out
+    assert sorted(len(y) for _, y, _ in given) == [1172, 1172, 1172, 1186, 1186, 1500]
+    assert cli.main([*command, "--holdout", "none"]) == 0
+    assert "nothing was left out" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("little_memory")
@@ -312,7 +319,7 @@ def test_what_a_sample_did_not_show_is_said(tmp_path, capsys):
     rows[odd] = f"oops,1,{odd}"
     rows[empty] = f"{empty},1,"
     path = table(tmp_path, "\n".join(["a,b,y", *rows]))
-    assert cli.main(["train", path, "--target", "y", "--trees", "3", "--test-share", "0"]) == 0
+    assert cli.main(["train", path, "--target", "y", "--trees", "3", "--holdout", "none"]) == 0
     text = capsys.readouterr().out
     assert "1 value of a taken as missing: not a number" in text
     assert "1 row without a target left out" in text
@@ -358,7 +365,7 @@ def test_a_training_that_was_stopped_is_resumed(last, logs, tmp_path, capsys, mo
     assert f"resumed    {path}: 5 of 5 trees were done; remove it to train anew" in text
     path.unlink()
 
-    def step(self, training):
+    def step(self, training, work=None):
         if len(training.grown) == last:
             signal.raise_signal(signal.SIGINT)
 
@@ -398,7 +405,7 @@ def test_a_log_that_changes_while_it_is_trained_from_keeps_the_trees(log, tmp_pa
     out = tmp_path / "out.json"
 
     class Meddler(screen.StatusLine):
-        def step(self, training):
+        def step(self, training, work=None):
             with open(path, "w") as stream:
                 stream.write("more\n")
 
@@ -411,7 +418,7 @@ def test_a_log_that_changes_while_it_is_trained_from_keeps_the_trees(log, tmp_pa
         r"edgeforest: .*log.csv shrank from .* bytes since it was opened; .*\n", err
     )
     assert "the trees that are done are kept" in text
-    assert "none, since no held-out rows" in text
+    assert "score      none" in text
     assert len(edgeforest.load(str(out))) == 5
 
 

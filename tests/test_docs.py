@@ -22,6 +22,13 @@ def test_the_api_page_is_what_the_docstrings_say():
         assert f"\n### {name}\n" in page
 
 
+def test_the_page_of_the_command_line_is_what_the_parser_says():
+    done = subprocess.run(
+        [sys.executable, "tools/make_cli.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("name", edgeforest.__all__)
 def test_every_public_name_has_an_example(name):
     """They run with the tests, as all of the package is searched for them."""

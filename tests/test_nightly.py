@@ -502,7 +502,7 @@ def test_the_command_line_goes_on_with_a_log_that_grew(log, tmp_path, capsys, mo
         stream.write("20.1,3")  # the logger is in the middle of it
     saved = []
     with monkeypatch.context() as patch:
-        patch.setattr(train, "save", lambda forest, where: saved.append(len(forest)))
+        patch.setattr(train, "save", lambda forest, where, stdout: saved.append(len(forest)))
         capsys.readouterr()
         assert cli.main(command) == 0
     text = capsys.readouterr().out

@@ -222,11 +222,12 @@ def test_train_writes_a_report(log, tmp_path, capsys):
     assert f"report     {path}" in said
     page = path.read_text(encoding="utf-8")
     words = harmless(page).words()
-    accuracy = re.search(r"accuracy (0\.\d+) on (\d+) held-out rows", said)
-    assert f"{accuracy[1]} accuracy on {accuracy[2]} held-out rows" in words
+    score = re.search(r"accuracy 0\.\d+ over 5 stretches of the log; worst 0\.\d+ on", said)[0]
+    assert f"Left out in turn: {score}" in words
+    assert "accuracy on 1,500 out-of-bag rows" in words
     forest = edgeforest.load(model)
     assert f"at {forest.spent.insertions:,} insertions" in page  # where its growth ends
-    assert "The first tree of this forest, grown again and watched, from 1,200 rows" in words
+    assert "The first tree of this forest, grown again and watched, from 1,500 rows" in words
     for title in (
         "Confusion matrix",
         "Calibration",
@@ -255,14 +256,15 @@ def test_a_log_that_is_not_read_whole_and_one_without_held_out_rows(
 ):
     path = tmp_path / "report.html"
     common = ["train", str(log), "--target", "temperature", "--trees", "3", "--max-depth", "5"]
-    assert cli.main([*common, "--report", str(path), "--test-share", "0"]) == 0
+    assert cli.main([*common, "--report", str(path), "--holdout", "none"]) == 0
     words = harmless(path.read_text(encoding="utf-8")).words()
     assert "out-of-bag rows" in words
     assert "The largest errors" in words
     request.getfixturevalue("little_memory")
     assert cli.main([*common, "--report", str(path)]) == 0
     words = harmless(path.read_text(encoding="utf-8")).words()
-    assert "held-out rows" in words
+    assert "1,446 rows of the training" in words
+    assert "it knows some of these. Left out in turn: mean squared error" in words
     assert re.search(r"line [\d,]+", words)
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import edgeforest
 import edgeforest.export
+import edgeforest.scores
+import edgeforest.splits
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 GROUPS = {
@@ -55,6 +57,11 @@ GROUPS = {
             "plot_importances",
             "write_report",
         ],
+    ),
+    "Scores": (
+        "In `edgeforest.scores` and `edgeforest.splits`; see also the measures in "
+        "`edgeforest.scores.metrics`.",
+        [*edgeforest.scores.__all__, *edgeforest.splits.__all__],
     ),
     "Pictures": (
         "In `edgeforest.plots`; they need NumPy. Each function returns a `Picture`.",
@@ -109,7 +116,7 @@ def methods(kind: type) -> list[tuple[str, object]]:
 
 def entry(name: str) -> str:
     """One name of the page."""
-    places = (edgeforest, edgeforest.export, edgeforest.plots)
+    places = (edgeforest, edgeforest.scores, edgeforest.splits, edgeforest.export, edgeforest.plots)
     item = next(getattr(place, name) for place in places if hasattr(place, name))
     lines = [f"### {name}", ""]
     if inspect.isclass(item) and issubclass(item, tuple):

@@ -1,7 +1,8 @@
 """The command line: train a forest from a log, predict with it, look into it, export it.
 
-Exit codes: 0 done, 2 something is wrong with what was given (one sentence on stderr says what),
-130 stopped by Ctrl-C (a forest in training is kept all the same), 141 the reader closed the pipe.
+Exit codes: 0 done; 2 something is wrong with what was given (one sentence on stderr says what);
+130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP (a forest in training is kept all the same);
+141 the reader closed the pipe. docs/cli.md promises them.
 """
 
 import os

@@ -8,9 +8,11 @@ import argparse
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+UNITS = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 86400}
 SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3}
 
 
@@ -54,11 +56,39 @@ def bytes_of(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """A number of at least 0.001 that may end in k, M or G."""
-    value = float(quantity(text))
+    """A number of at least 0.001 that may end in k, M or G, or in s, min, h or d.
+
+    >>> seconds("30s"), seconds("1.5h")
+    (30.0, 5400.0)
+    """
+    match = re.fullmatch(r"([\d.]+) ?(ms|s|min|h|d)", text)
+    try:
+        value = float(quantity(match[1] if match else text))
+    except ArgumentTypeError:
+        raise ArgumentTypeError(f"must be a time such as 30s, 10min or 2h, got {text!r}") from None
+    value *= UNITS[match[2]] if match else 1
     if value < 0.001:
         raise ArgumentTypeError(f"must be at least 0.001, got {text!r}")
     return value
+
+
+def deadline(text: str) -> float:
+    """A point in time, in seconds since 1970: of the clock, the next time it shows this, or a date."""
+    now = datetime.now()
+    try:
+        if re.fullmatch(r"\d\d?:\d\d(:\d\d)?", text):
+            when = datetime.combine(now, datetime.strptime(text[:5].zfill(5), "%H:%M").time())
+            if len(text) > 5:
+                when = datetime.combine(now, datetime.strptime(text.zfill(8), "%H:%M:%S").time())
+            if when <= now:
+                when += timedelta(days=1)
+        else:
+            when = datetime.fromisoformat(text)
+        return when.timestamp()
+    except (ValueError, OverflowError):
+        raise ArgumentTypeError(
+            f"must be a time such as 07:00 or 2024-05-01T07:00, got {text!r}"
+        ) from None
 
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
@@ -96,14 +126,14 @@ def jobs(text: str) -> int:
         raise ArgumentTypeError(f"{error} (-1 stands for every core)") from None
 
 
-def share(text: str) -> float:
-    """A number from 0 to below 1."""
+def part(text: str) -> int | float:
+    """A whole number of at least 1, or a share above 0 and at most 1, with a point."""
     try:
-        value = float(text)
+        value = float(text) if "." in text else int(text)
     except ValueError:
-        value = -1.0
-    if not 0 <= value < 1:
-        raise ArgumentTypeError(f"must be from 0 to below 1, got {text!r}")
+        value = 0
+    if not 0 < value or (isinstance(value, float) and value > 1):
+        raise ArgumentTypeError(f"must be a whole number, or a share such as 0.5, got {text!r}")
     return value
 
 

@@ -1,35 +1,42 @@
 """All commands: they are put together into one command line here, and run."""
 
 import argparse
+import io
+import json
 import re
 import sys
+from contextlib import redirect_stdout
 
 from edgeforest.host.version import __version__
+import edgeforest.cli.completion as completion
 import edgeforest.cli.demo as demo
 import edgeforest.cli.engines as engines
+import edgeforest.cli.evaluate as evaluate
 import edgeforest.cli.export as export
 import edgeforest.cli.inspect as inspect
 import edgeforest.cli.merge as merge
+import edgeforest.cli.pack as pack
 import edgeforest.cli.predict as predict
+import edgeforest.cli.signals as signals
 import edgeforest.cli.train as train
 import edgeforest.cli.verify as verify
-from edgeforest.cli.parser import Parser, Problem
+from edgeforest.cli.parser import Formatter, Parser, Problem, Stopped
 from edgeforest.cli.screen import StatusLine
 from edgeforest.host.names import visible
 from edgeforest.sources import SourceError
 
-COMMANDS = (train, predict, inspect, merge, export, verify, demo, engines)
+COMMANDS = (
+    train, evaluate, predict, inspect, merge, export, verify, pack, engines, demo, completion
+)  # fmt: skip
+STOPPED = 128  # and the number of the signal: the exit code of a command that was stopped
 
 EXAMPLES = """\
 examples:
   edgeforest demo
   edgeforest train log.csv --target activity --budget 2M --out model.json
   edgeforest train 'logs/*.csv.gz' --target activity --checkpoint model.json --resume
+  edgeforest evaluate model.json next_week.csv
   edgeforest predict model.json new.csv --out predictions.csv
-  edgeforest inspect model.json
-  edgeforest merge kitchen.json cellar.json --out house.json
-  edgeforest export model.json model.onnx
-  edgeforest engines
 """
 
 
@@ -39,7 +46,7 @@ def build_parser() -> Parser:
         prog="edgeforest",
         description="Random forests that train on the device, under a hard budget.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Formatter,
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -66,18 +73,33 @@ def run(argv: list[str] | None) -> int:
         if args.command is None:
             parser.print_help(sys.stderr)
             return 2
-        code: int = args.run(args)
-        return code
+        return outcome(args)
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
     except (Problem, SourceError) as problem:
         StatusLine().clear()
         print(f"edgeforest: {one_line(parser.spelled(str(problem)))}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped) as stop:
+        number = getattr(stop, "signal", 2)
         StatusLine().clear()
-        print("edgeforest: stopped by Ctrl-C", file=sys.stderr)
-        return 130
+        print(f"edgeforest: stopped by {signals.words(number)}", file=sys.stderr)
+        return STOPPED + number
+
+
+def outcome(args: argparse.Namespace) -> int:
+    """Run the command, and print as much of what it says as was asked for; its exit code."""
+    args.stream = sys.stdout  # for data
+    if args.json or args.quiet:
+        with redirect_stdout(io.StringIO()):
+            code: int = args.run(args)
+        if args.json:
+            print(json.dumps(args.facts))
+        return code
+    if getattr(args, "out", None) == "-":  # the standard output is for what is written
+        with redirect_stdout(sys.stderr):
+            return int(args.run(args))
+    return int(args.run(args))
 
 
 def one_line(sentence: str) -> str:

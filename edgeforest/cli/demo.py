@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from edgeforest.cli.arguments import amount, whole_number
-from edgeforest.cli.fitting import Request, fit, held_out
+from edgeforest.cli.fitting import Request, fit
 from edgeforest.cli.outcome import Outcome
 from edgeforest.cli.models import check_engine, load_model
 from edgeforest.cli.parser import Problem, add_command
-from edgeforest.cli.report import print_outcome
+from edgeforest.cli.report import facts, print_outcome
 from edgeforest.cli.saving import replaced, save
 from edgeforest.cli.screen import StatusLine, tell
 from edgeforest.budget import Budget, Rng
@@ -21,6 +21,7 @@ from edgeforest.host.words import reason, shortest
 from edgeforest.sources import open_source
 from edgeforest.sources.cells import Value
 
+DAY = 1440  # rows, one a minute
 COLUMNS = ["time", "temperature", "humidity", "light", "co2", "vibration", "window", "activity"]
 
 # For each activity, by night and by day: the chance per minute to change to another one.
@@ -40,7 +41,8 @@ def add(commands: Any) -> None:
         "demo",
         run,
         "make up a sensor log, train on it, predict",
-        "It takes a few seconds and writes sample_log.csv and model.json.",
+        "It takes a few seconds and writes sample_log.csv, next_day.csv and model.json.",
+        "edgeforest demo --out try",
     )
     parser.add_argument(
         "--out",
@@ -67,51 +69,61 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make up a log, train on it under the budget, and show the result."""
     check_engine(None)
-    log = written_log(args.out, args.rows)
+    log, later = written_logs(args.out, args.rows)
     print("A room's sensors, one row a minute. What are the people in it doing?\n")
     with open_source(log) as source:
         request = Request(source, "activity", whole=True, budget=Budget(args.budget))
-        outcome = fit(request, StatusLine())
+        outcome = fit(request, StatusLine(args.quiet))
     print_outcome(outcome)
     model = os.path.join(args.out, "model.json")
     save(outcome.forest, model)
-    print_predictions(outcome, model)
+    args.facts.update(facts(outcome), out=model)
+    args.facts["next_day"] = print_next_day(outcome, model, later)
     print("\nNext:")
-    model, log = shlex.quote(model), shlex.quote(log)
+    model, log, later = shlex.quote(model), shlex.quote(log), shlex.quote(later)
     tell(f"  edgeforest inspect {model}")
+    tell(f"  edgeforest evaluate {model} {later} --baseline")
     tell(f"  edgeforest train {log} --target activity --budget 1M")
-    tell(f"  edgeforest predict {model} {log} --target activity --proba")
-    return 130 if outcome.interrupted else 0
+    return 128 + outcome.stopped if outcome.stopped else 0
 
 
-def written_log(folder: str, rows: int) -> str:
-    """Write a made-up log into a folder; returns its path."""
+def written_logs(folder: str, rows: int) -> tuple[str, str]:
+    """Write a made-up log into a folder, and that of the day after it; returns their paths."""
+    made = sample_log(rows + DAY)
+    paths = []
     try:
         os.makedirs(folder, exist_ok=True)
-        log = os.path.join(folder, "sample_log.csv")
-        with replaced(log) as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows(sample_log(rows))
+        for name, part in (("sample_log.csv", made[:rows]), ("next_day.csv", made[rows:])):
+            paths.append(os.path.join(folder, name))
+            with replaced(paths[-1]) as stream:
+                writer = csv.writer(stream, lineterminator="\n")
+                writer.writerow(COLUMNS)
+                writer.writerows(part)
     except OSError as error:
         raise Problem(f"cannot write to {folder}: {reason(error)}") from None
-    return log
+    return paths[0], paths[1]
 
 
-def print_predictions(outcome: Outcome, model: str) -> None:
-    """Load the model again, check that it predicts the same, and show some held-out rows."""
-    ready = outcome.ready
-    rows, truths = held_out(ready)
-    predictions = load_model(model).predict(rows)
-    if predictions != outcome.forest.predict(rows):
+def print_next_day(outcome: Outcome, model: str, later: str) -> float:
+    """Score the saved model, loaded again, on the day after its log; show some rows of it."""
+    from edgeforest.scores.evaluation import evaluate
+    from edgeforest.sources.features import Features
+
+    forest = load_model(model)
+    with open_source(later) as source:
+        found = evaluate(forest, source, "activity")
+        rows = [row for block in Features(forest, source) for row in block.features]
+    if found.answers != outcome.forest.predict(rows):
         raise RuntimeError(f"{model} does not predict what the forest did that was saved")
-    print("\nThe saved model, loaded again, predicts the same. A few of the held-out rows:\n")
-    heads = [*ready.schema.names, "predicted", "truth"]
+    print("\nThe saved model, loaded again, on the day after, which it has not seen: "
+          f"accuracy {found.accuracy:.3f}\n")  # fmt: skip
+    heads = [*forest.names, "predicted", "truth"]
     widths = [2 + max(7, len(head)) for head in heads]
     print(line(heads, widths))
-    for place in range(len(rows) // 16, len(rows), len(rows) // 8 or 1):
-        mark = "" if truths[place] == predictions[place] else "  <- wrong"
-        print(line([*rows[place], predictions[place], truths[place]], widths) + mark)
+    for place in range(DAY // 16, DAY, DAY // 8):
+        mark = "" if found.truths[place] == found.answers[place] else "  <- wrong"
+        print(line([*rows[place], found.answers[place], found.truths[place]], widths) + mark)
+    return found.accuracy
 
 
 def line(values: Sequence[Value], widths: Sequence[int]) -> str:

@@ -23,6 +23,7 @@ def add(commands: Any) -> None:
         run,
         "show which engines are present, which one is used, and how to get the others",
         "All of them grow the same forest; they differ in speed.",
+        "edgeforest engines",
     )
 
 
@@ -35,8 +36,11 @@ def run(args: argparse.Namespace) -> int:
             say(name, f"present: {WHAT[name]}")
         else:
             say(name, f"absent: {problem.reason}; to get it, {problem.remedy}")
+    args.facts["present"] = [name for name in engines.NAMES if name not in absent]
+    args.facts["absent"] = {name: problem.reason for name, problem in absent.items()}
     print(flush=True)  # a problem with the engine goes to stderr, below this
     check_engine(None)
+    args.facts["used"] = engines.name
     wish = engine_asked(None)
     if wish:
         say("used", f"{wish}, because EDGEFOREST_ENGINE={wish}; train --engine overrides it")

@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
         "write a model for ONNX, C or MicroPython, or a smaller or signed one",
         "The ending names the format: .onnx, .h (a C header), .py (a MicroPython module) or .json "
         "(a model as train writes it). All of them predict the same.",
+        "edgeforest export model.json model.onnx",
     )
     parser.add_argument("model", help="a model that train wrote")
     parser.add_argument("out", help="the file to write: .onnx, .h, .py or .json")
@@ -121,6 +122,7 @@ def run(args: argparse.Namespace) -> int:
         say("checked", changes(before, forest, args), wrap=False)
     with replaced(args.out) as stream:
         stream.buffer.write(content)
+    args.facts.update(model=args.model, out=args.out, bytes=len(content))
     more = {".h": f" of C text; call {c_name(args.out)}_predict(row)", ".py": " of Python text"}
     say("saved", kept_file(args.out, more.get(ending, "")), wrap=False)
     return 0

@@ -9,7 +9,7 @@ from edgeforest.cli.arguments import amount, bytes_of, weights
 from edgeforest.cli.models import load_model
 from edgeforest.cli.parser import Problem, add_command
 from edgeforest.cli.saving import refuse_output, save
-from edgeforest.cli.screen import predicts, say, shape
+from edgeforest.cli.screen import facts, predicts, say, shape
 from edgeforest.host.words import count
 
 
@@ -22,10 +22,14 @@ def add(commands: Any) -> None:
         "join models that were trained apart into one",
         "It predicts as all of them together. Their features must be the same; classes and "
         "categories may differ.",
+        "edgeforest merge kitchen.json cellar.json --out house.json",
     )
     parser.add_argument("models", nargs="+", metavar="model", help="a model that train wrote")
     parser.add_argument(
-        "--out", required=True, metavar="FILE", help="where to write the model, as JSON"
+        "--out",
+        required=True,
+        metavar="FILE",
+        help="where to write the model, as JSON; - for the standard output",
     )
     parser.add_argument(
         "--weights",
@@ -59,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     left_out = sum(len(forest) for forest in forests) - len(joined)
     say("forest", shape(joined) + (f" ({count(left_out, 'tree')} left out)" if left_out else ""))
     say("predicts", predicts(joined))
-    save(joined, args.out)
+    args.facts.update(models=args.models, out=args.out, left_out=left_out, **facts(joined))
+    save(joined, args.out, args.stream)
     return 0
 
 

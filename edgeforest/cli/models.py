@@ -1,6 +1,7 @@
 """Models and keys that commands read, and the modules and engines that handle them."""
 
 import os
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +14,10 @@ def load_model(path: str) -> Any:
     """Read a model, or say what is wrong with it."""
     check_engine(None)
     try:
+        if path == "-":
+            if sys.stdin is None:
+                raise Problem("the standard input is closed; pipe a model into it")
+            return engines.load(sys.stdin.buffer)
         with open(path, "rb") as stream:
             return engines.load(stream)
     except OSError as error:

@@ -1,24 +1,20 @@
 """A training that is ready to run, and its outcome: what `fitting` hands to `report`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from edgeforest.cli.scoring import Tally
 from edgeforest.sources import Source
 from edgeforest.sources.schema import Schema
 
 
 @dataclass
 class Ready:
-    """A training that is ready to run, and what its score needs."""
+    """A training that is ready to run."""
 
     training: Any  # iterate to advance
-    source: Source  # of all rows, with those that are held out
+    source: Source
     schema: Schema
-    held_out: Sequence[int]
     asked_trees: int
-    guess: Any = None  # from the targets of the training rows alone, where all of them are known
     later: int = 0  # rows of the log that it does not train from
 
 
@@ -28,9 +24,11 @@ class Outcome:
 
     forest: Any
     ready: Ready
-    tally: Tally
     engine: str  # and its threads, in words
-    interrupted: bool
+    stopped: int = 0  # the signal that ended it early
+    estimate: Any = None  # of the score: an `Estimate`, if there is one
+    unscored: str = ""  # why there is none
+    parts: list[Any] = field(default_factory=list)  # what a calibration is made from
     problem: str = ""  # that ended the training early
     unwritten: bool = False  # the problem: the checkpoint could not be written
-    grown: Sequence[int] | None = None  # insertions when each tree was done; None if resumed
+    grown: list[int] | None = None  # insertions when each tree was done; None if resumed

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import edgeforest.cli.logs as logs
 from edgeforest.budget import Rng
-from edgeforest.cli.fitting import BLOCK, held_out
 from edgeforest.cli.outcome import Outcome
 from edgeforest.cli.parser import Problem
+from edgeforest.cli.report import score_words
 from edgeforest.cli.saving import kept_file, refuse_output, replaced
 from edgeforest.cli.screen import StatusLine, say, spent
 from edgeforest.core_pure import Training
 from edgeforest.host.names import listed, quoted
 from edgeforest.host.words import count
 from edgeforest.sources import Source, SourceError, draw
-from edgeforest.sources.schema import is_missing
 
 if TYPE_CHECKING:
     from edgeforest.reports.study import Study
@@ -88,13 +87,15 @@ def report_training(outcome: Outcome, args: argparse.Namespace) -> None:
     if ready.schema.left_out:
         columns = listed([f"{column} ({why})" for column, why in ready.schema.left_out])
         study.facts.append(("left out", columns))
-    status = StatusLine()
+    status = StatusLine(args.quiet)
     status.show("writing the report: rows ...")
     try:
-        if len(ready.held_out):
-            add_held_out(study, outcome)
-        else:
-            add_out_of_bag(study, outcome)
+        if not add_out_of_bag(study, outcome):
+            add_training_rows(study, outcome, args.seed)
+        found = outcome.estimate
+        if found is not None and found.blocks:
+            study.facts.append(("score", f"{score_words(found)}, left out in turn"))
+            study.naive += f" Left out in turn: {score_words(found)}."
         status.show("writing the report: watching a tree grow ...")
         observe_training(study, outcome, args)
     except SourceError as error:
@@ -102,54 +103,42 @@ def report_training(outcome: Outcome, args: argparse.Namespace) -> None:
     write_page(study, args.report, status)
 
 
-def add_held_out(study: "Study", outcome: Outcome) -> None:
-    """Add the rows that were held out."""
-    ready, known = outcome.ready, outcome.forest.classes
-    rows, truths = held_out(ready)
-    places: Any = range(len(rows))
-    if known is not None:  # a class may be among these rows only
-        places = [i for i, label in enumerate(truths) if label in known]
-    add_rows(study, [rows[i] for i in places], [truths[i] for i in places], None)
-    study.about = count(len(places), "held-out row")
-    taken = labelled_rows(outcome) if len(rows) < len(ready.held_out) else ready.held_out
-    if len(taken) == len(rows):
-        study.place = lambda k: place_of(ready.source, taken[places[k]])
-    if outcome.tally.rows:
-        naive = outcome.tally.words("", ready.guess)[1]
-        study.naive = f"{'Mean squared error' if known is None else 'Accuracy'}: {naive}."
-    if len(places) < len(rows):
-        strange = count(len(rows) - len(places), "row")
-        study.naive += f" Without {strange} of classes that the training did not meet."
-
-
-def labelled_rows(outcome: Outcome) -> list[int]:
-    """The rows that were held out and have a target."""
-    source, rows = outcome.ready.source, outcome.ready.held_out
-    target = source.names.index(outcome.ready.schema.target)
-    found: list[int] = []
-    for at in range(0, len(rows), BLOCK):
-        part = rows[at : at + BLOCK]
-        values = source.read(part)[target]
-        found += [row for row, v in zip(part, values, strict=False) if not is_missing(v)]
-    return found
-
-
-def add_out_of_bag(study: "Study", outcome: Outcome) -> None:
-    """Add the rows of the training, each for the trees that did not draw it, where these are known."""
+def add_out_of_bag(study: "Study", outcome: Outcome) -> bool:
+    """Add the rows of the training, each for the trees that did not draw it; whether these are known."""
     from edgeforest.forests.oob import Draws
 
     ready, training = outcome.ready, outcome.ready.training
     if not isinstance(training, Training):
-        return
+        return False
     draws = Draws(training, 0, training.data.n)
     if draws.n != len(ready.source) or not draws.leaves_out():
-        return
+        return False
     columns, labels = ready.schema.columns(ready.source.read(range(len(ready.source))))
     outside = [draws.outside(tree) for tree in range(len(outcome.forest))]
     add_rows(study, list(zip(*columns, strict=True)), labels, outside)
     study.about = count(len(labels), "out-of-bag row")
     study.naive = "Each row is asked of the trees that did not draw it."
     study.place = lambda k: place_of(ready.source, k)
+    return True
+
+
+def add_training_rows(study: "Study", outcome: Outcome, seed: int) -> None:
+    """Add rows of the training, some if there are many: what trees drew is not known."""
+    source, schema, known = outcome.ready.source, outcome.ready.schema, outcome.forest.classes
+    rows: Any = range(len(source))
+    if len(source) > LOOKED_AT:
+        rows = draw(Rng(seed, SAMPLE), LOOKED_AT, len(source))
+    taken, block = source.read_kept(rows)
+    columns, labels, kept = schema.labelled(block)
+    places: Any = range(len(labels))
+    if known is not None:  # a class may be among rows that no tree drew
+        places = [i for i in places if labels[i] in known]
+    features = list(zip(*columns, strict=True))
+    add_rows(study, [features[i] for i in places], [labels[i] for i in places], None)
+    study.about = count(len(places), "row") + " of the training"
+    study.naive = "The forest was trained on rows of this log: it knows some of these."
+    labelled = taken if kept is None else [taken[i] for i in kept]
+    study.place = lambda k: place_of(source, labelled[places[k]])
 
 
 def add_rows(study: "Study", rows: Any, truths: Any, outside: Any) -> None:
@@ -170,14 +159,12 @@ def place_of(source: Source, row: int) -> str:
 def observe_training(study: "Study", outcome: Outcome, args: argparse.Namespace) -> None:
     """Let a tree grow again from the rows of the training, and watch it."""
     from edgeforest.reports.study import observe
-    from edgeforest.sources.views import Rest
 
-    ready, schema, forest = outcome.ready, outcome.ready.schema, outcome.forest
-    rest = Rest(ready.source, ready.held_out)
-    rows: Any = range(len(rest))
-    if len(rest) > WATCHED:
-        rows = draw(Rng(args.seed, SAMPLE), WATCHED, len(rest))
-    columns, labels = schema.columns(rest.read(rows))
+    source, schema, forest = outcome.ready.source, outcome.ready.schema, outcome.forest
+    rows: Any = range(len(source))
+    if len(source) > WATCHED:
+        rows = draw(Rng(args.seed, SAMPLE), WATCHED, len(source))
+    columns, labels = schema.columns(source.read(rows))
     options = {
         "kind": forest.kind,
         "criterion": forest.criterion,
@@ -185,9 +172,11 @@ def observe_training(study: "Study", outcome: Outcome, args: argparse.Namespace)
         "n_trees": args.n_trees,
         "max_depth": args.max_depth,
         "min_samples_leaf": args.min_samples_leaf,
+        "max_features": args.max_features,
+        "n_bins": args.n_bins,
         "class_weight": args.class_weight,
         "seed": args.seed,
-        "budget": args.budget,
+        "budget": forest.limit,
         "names": schema.names,
         "categorical": schema.categorical,
         "by_column": True,
@@ -204,7 +193,7 @@ def report_model(forest: Any, args: argparse.Namespace) -> None:
 
     study = Study(forest, os.path.basename(args.model), args.target or "the target")
     study.facts.append(("spent", spent(forest)))
-    status = StatusLine()
+    status = StatusLine(args.quiet)
     if args.log:
         with logs.opened(args, status) as source:
             status.show("writing the report: rows ...")

@@ -10,6 +10,14 @@ class Problem(Exception):
     """What is wrong with what the user gave, in one sentence."""
 
 
+class Stopped(Exception):
+    """A signal came before there was anything to keep."""
+
+    def __init__(self, signal: int) -> None:
+        super().__init__(signal)
+        self.signal = signal
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that reports problems the way all commands do."""
 
@@ -18,6 +26,10 @@ class Parser(argparse.ArgumentParser):
         message = re.sub(r"^argument (\S+): must", r"\1 must", message)
         message = re.sub(r"^argument ", "", message)
         raise Problem(f"{message}; see {self.prog} --help")
+
+    def arguments(self) -> list[argparse.Action]:
+        """All arguments and options, in the order in which they were added."""
+        return self._actions
 
     def spelled(self, sentence: str) -> str:
         """A sentence of the library with its arguments as options: `n_trees` becomes `--trees`.
@@ -43,11 +55,38 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str, more: str = ""
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    text: str,
+    more: str = "",
+    example: str = "",
+    quiet: bool = True,
 ) -> Parser:
-    """Add a command with its help; what it is given has the parser and the function to run."""
+    """Add a command with its help; what it is given has the parser and the function to run.
+
+    With `quiet`, it can be silent, or say all that it says as JSON: `run` puts that into `facts`.
+    """
     parser: Parser = commands.add_parser(
-        name, help=text, description=f"{text[0].upper()}{text[1:]}. {more}", allow_abbrev=False
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}. {more}",
+        epilog=f"example:\n  {example}",
+        formatter_class=Formatter,
+        allow_abbrev=False,
     )
-    parser.set_defaults(run=run, parser=parser)
+    parser.set_defaults(run=run, parser=parser, json=False, quiet=False, facts={})
+    if quiet:
+        said = parser.add_mutually_exclusive_group()
+        said.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
+        said.add_argument("--quiet", action="store_true", help="print nothing but problems")
     return parser
+
+
+class Formatter(argparse.HelpFormatter):
+    """Help that keeps the lines of the examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("example"):
+            return "".join(indent + line for line in text.splitlines(keepends=True))
+        return super()._fill_text(text, width, indent)

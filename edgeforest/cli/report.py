@@ -1,21 +1,27 @@
 """What a training prints: what the log holds, what was spent, and how good the forest is."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
+from edgeforest.budget import Budget
+import edgeforest.cli.signals as signals
 from edgeforest.cli.outcome import Outcome
+import edgeforest.cli.screen as screen
 from edgeforest.cli.screen import bars, say, shape, shares, spent, tell
 from edgeforest.host.names import joined, listed, quoted, short
 from edgeforest.host.words import count, duration, rounded
+from edgeforest.scores import metrics
 from edgeforest.sources import Source
 from edgeforest.sources.column_kinds import MAX_AUTO_CLASSES
 from edgeforest.sources.schema import Schema
+from edgeforest.splits import RandomRows
 
+RARE = 0.05  # of the rows: a class with fewer is easily overlooked
 MANY_CLASSES = 100  # more than these are more likely an id
 
 
-def print_schema(source: Source, schema: Schema, whole: bool) -> None:
+def print_schema(source: Source, schema: Schema, whole: bool, weights: Any = None) -> None:
     """Say what a log has, found from all of its rows or from a sample."""
     found = schema.found
     kinds = {
@@ -27,7 +33,7 @@ def print_schema(source: Source, schema: Schema, whole: bool) -> None:
         print_missing(found.missing, len(source) * len(schema.names))
     else:
         say("", f"found from {count(schema.looked, 'row')} drawn at random")
-    print_left_out(schema.left_out, getattr(source, "unlabelled", 0))
+    print_left_out(schema, getattr(source, "unlabelled", 0))
     if not whole:
         say("target", f"{short(schema.target)}: {'numbers' if schema.regression else 'classes'}")
     elif schema.regression:
@@ -36,6 +42,8 @@ def print_schema(source: Source, schema: Schema, whole: bool) -> None:
         print_classes(schema)
     if not schema.regression:
         print_doubt(schema.target, len(set(found.target.values)), schema.looked)
+        if weights is None:
+            print_imbalance(found.target.values)
     for note in source.notes:
         say("note", note)
 
@@ -63,10 +71,11 @@ def print_missing(missing: dict[str, int], cells: int) -> None:
     say("", f"missing: {total:,} values ({total / cells:.1%}), {most}")
 
 
-def print_left_out(columns: Iterable[tuple[str, str]], unlabelled: int) -> None:
+def print_left_out(schema: Schema, unlabelled: int) -> None:
     """Say which columns are not used and why, and how many rows have no target."""
-    for name, why in columns:
-        hint = f"; --dates {short(name)} makes numbers of them" if "distinct date" in why else ""
+    for name, why in schema.left_out:
+        dates = name in schema.found.dates
+        hint = f"; --dates {short(name)} makes numbers of them" if dates else ""
         say("", f"left out: {short(name)} ({why}{hint})")
     if unlabelled:
         say("", f"left out: {count(unlabelled, 'row')} without a target")
@@ -96,6 +105,30 @@ def print_doubt(target: str, classes: int, rows: int) -> None:
         say("", f"{each}: is {quoted(target)} the column you meant?")
 
 
+def print_imbalance(values: Sequence[Any]) -> None:
+    """Say that a class is rare: its rows hardly count in the accuracy."""
+    labels = Counter(values)
+    rare, times = labels.most_common()[-1]
+    if times < RARE * len(values):
+        share = f"{quoted(rare)} is {times / len(values):.1%} of the rows"
+        say("", f"imbalanced: {share}; --class-weight balanced finds more of them")
+
+
+def print_plan(budget: Budget, forest: Budget) -> None:
+    """Say how a budget is divided between the forest and its score."""
+    parts = []
+    if budget.insertions is not None and forest.insertions != budget.insertions:
+        parts.append(f"{forest.insertions:,} of {budget.insertions:,} insertions")
+    if (
+        budget.seconds is not None
+        and forest.seconds is not None
+        and forest.seconds < 0.99 * budget.seconds
+    ):
+        parts.append(f"{duration(forest.seconds)} of {duration(budget.seconds)}")
+    if parts:
+        say("plan", f"{', '.join(parts)} at most for the forest, the rest for its score")
+
+
 def print_begun(before: Any, training: Any, checkpoint: str | None) -> None:
     """Say which trees a training goes on from, and with which rows."""
     if before.note:
@@ -110,15 +143,21 @@ def print_outcome(outcome: Outcome) -> None:
     """Say what a training has cost, what it gave, and how good that is."""
     forest, asked = outcome.forest, outcome.ready.asked_trees
     print()
-    if outcome.interrupted:
-        say("stopped", "by Ctrl-C; the forest so far is complete and is kept")
+    if outcome.stopped:
+        say(
+            "stopped",
+            f"by {signals.words(outcome.stopped)}; the forest so far is complete and is kept",
+        )
     if outcome.problem:
         say("stopped", "by the problem below; the trees that are done are kept")
     say("engine", outcome.engine)
     say("spent", f"{spent(forest)}, {duration(forest.spent.seconds)}")
+    if outcome.estimate is not None and outcome.estimate.insertions:
+        further = f"{outcome.estimate.insertions:,} insertions"
+        say("", f"{further} for its score, {duration(outcome.estimate.seconds)}")
     print_met(outcome.ready.schema)
     trees = shape(forest)
-    if len(forest) < asked and not outcome.interrupted and not outcome.problem:
+    if len(forest) < asked and not outcome.stopped and not outcome.problem:
         trees += f" ({asked} trees asked for, the budget did not reach further)"
     say("forest", trees)
     print_score(outcome)
@@ -135,16 +174,57 @@ def print_met(schema: Schema) -> None:
 
 
 def print_score(outcome: Outcome) -> None:
-    """Say how well held-out rows were predicted."""
-    tally = outcome.tally
-    if not tally.rows:
-        say("score", "none, since no held-out rows were predicted")
+    """Say how well rows were predicted that a forest had not seen."""
+    found = outcome.estimate
+    if found is None or not found.blocks:
+        why = outcome.unscored
+        if not why:
+            early = outcome.stopped or outcome.problem
+            why = (
+                "there was no time or budget left"
+                if found and not early
+                else "nothing was left out for it"
+            )
+        say("score", f"none, since {why}")
         return
-    ours, naive = tally.words(count(tally.rows, "held-out row"), outcome.ready.guess)
-    say("score", ours)
-    say("", naive)
-    if not tally.regression:
-        say("", f"found of each class: {tally.by_class()}")
+    say("score", score_words(found))
+    guess = "the mean" if found.regression else "the commonest class"
+    say("", f"{_digits(found, found.naive)} by always guessing {guess} of the other rows")
+    if not found.regression:
+        table = found.pooled.table()
+        parts = zip(found.pooled.labels, metrics.recalls(table), map(sum, table), strict=True)
+        common = sorted((p for p in parts if p[2]), key=lambda p: -p[2])
+        say("", f"found of each class: {shares([(label, part) for label, part, _ in common])}")
+    print_doubts(outcome)
+
+
+def score_words(found: Any) -> str:
+    """The score of an estimate, and the worst block of it."""
+    measure = "mean squared error" if found.regression else "accuracy"
+    over = f"{len(found.blocks)} of {found.planned}" * (len(found.blocks) < found.planned)
+    words = f"{measure} {_digits(found, found.mean)} over {over or found.planned} {found.kind}"
+    if found.kind == RandomRows.kind:
+        return words
+    return f"{words}; worst {_digits(found, found.worst.score)} on {found.worst.name}"
+
+
+def print_doubts(outcome: Outcome) -> None:
+    """Say what makes a score less true."""
+    found = outcome.estimate
+    if found.kind == RandomRows.kind:
+        why = f"{found.why}, so rows" if found.why else "rows"
+        say("", f"{why} were left out at random; if neighbours are alike, as in most logs, the next "
+                "day will be worse: --group, or evaluate with another log")  # fmt: skip
+    if found.trees < min(5, outcome.ready.asked_trees):
+        say("", f"a rough score, by forests of {count(found.trees, 'tree')}: the budget is small")
+    if found.sampled:
+        say("", f"measured on {count(found.sampled, 'row')} drawn at random")
+    if len(found.blocks) < found.planned and not outcome.stopped:
+        say("", "there was no time or budget for the others")
+
+
+def _digits(found: Any, score: float) -> str:
+    return rounded(score) if found.regression else f"{score:.3f}"
 
 
 def print_importances(forest: Any) -> None:
@@ -167,3 +247,20 @@ def print_bad_rows(source: Source) -> None:
     for place, why in source.complaints[:5]:
         say(heading, f"{place} {why}", wrap=False)
         heading = ""
+
+
+def facts(outcome: Outcome) -> dict[str, Any]:
+    """What a training gave, as plain values for JSON."""
+    forest, schema = outcome.forest, outcome.ready.schema
+    found = outcome.estimate
+    return {
+        "log": outcome.ready.source.name,
+        "rows": len(outcome.ready.source),
+        "target": schema.target,
+        "task": "regression" if schema.regression else "classification",
+        "left_out": dict(schema.left_out),
+        "stopped": signals.words(outcome.stopped) if outcome.stopped else None,
+        "engine": forest.engine,
+        "score": None if found is None else found.facts(),
+        **screen.facts(forest),
+    }

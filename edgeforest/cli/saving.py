@@ -15,7 +15,7 @@ from edgeforest.host.words import file_size, reason
 
 def refuse_output(out: str | None, *inputs: str, option: str = "--out") -> None:
     """Refuse, before any work, an output that cannot be written or that would destroy an input."""
-    if out is None:
+    if out is None or out == "-":
         return
     folder = os.path.dirname(out) or "."
     if not os.path.isdir(folder):
@@ -44,8 +44,15 @@ def replaced(path: str) -> Iterator[TextIO]:
         raise Problem(f"cannot write {path}: {reason(error)}") from None
 
 
-def save(forest: Any, path: str) -> None:
-    """Write a model and say so; one that cannot be written there is kept elsewhere."""
+def save(forest: Any, path: str, stdout: TextIO | None = None) -> None:
+    """Write a model and say so; one that cannot be written there is kept elsewhere.
+
+    To the path - it goes to the standard output.
+    """
+    if path == "-" and stdout is not None:
+        forest.write(stdout)
+        stdout.write("\n")
+        return
     try:
         forest.save(path)
     except BrokenPipeError:

@@ -1,5 +1,6 @@
 """Printing: lines under headings, a status line on a terminal, bars; all of it safe to show."""
 
+import shutil
 import sys
 import textwrap
 import time
@@ -8,49 +9,85 @@ from typing import Any, TextIO
 
 from edgeforest.forests.walking import depth
 from edgeforest.host.names import joined, listed, short, visible
-from edgeforest.host.words import count, rounded
+from edgeforest.host.progress import state_of
+from edgeforest.host.words import count, duration, rounded
 
 WIDTH = 92  # of printed lines
 BAR = 24  # characters of the longest bar
+GAUGE = 10  # of one that shows how much is done
 NO_BREAK = "\xa0"  # a space at which no line is broken
 
 
 class StatusLine:
-    """One line on stderr that is overwritten again and again, if stderr is a terminal."""
+    """One line on stderr that is overwritten again and again, if stderr is a terminal.
 
-    def __init__(self) -> None:
-        self.live = sys.stderr.isatty()
-        self._last = 0.0
+    Elsewhere a line follows the other, one in ten seconds at most.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.live = sys.stderr.isatty() and not quiet
+        self.quiet = quiet
+        self._last = 0.0 if self.live else time.monotonic()
 
     def show(self, text: str) -> None:
-        """Replace the line."""
+        """Replace the line; nothing where lines stay."""
         if self.live:
-            sys.stderr.write(f"\r\x1b[K{visible(text)}")
+            wide = shutil.get_terminal_size().columns - 1  # a second line would stay
+            sys.stderr.write(f"\r\x1b[K{visible(text)[:wide]}")
             sys.stderr.flush()
 
-    def step(self, training: Any) -> None:
-        """Show how far a training is, ten times a second at most."""
-        if self.live and time.monotonic() - self._last > 0.1:
-            self._last = time.monotonic()
-            spent = f"{training.budget.spent.insertions:,}"
-            limit = training.budget.insertions
+    def step(self, training: Any, work: Any = None) -> None:
+        """Show how far a training is, and which part of an estimate it belongs to."""
+        if self._due():
+            state = state_of(training)
+            limit = state.budget.insertions
             of = "" if limit is None else f" of {limit:,}"
-            trees = f"{len(training.grown)} of {training.planned}"
-            self.show(f"training: {spent}{of} insertions, {trees} trees done (Ctrl-C keeps them)")
+            what = "training"
+            if hasattr(work, "blocks"):
+                what = f"scoring {work.at + 1} of {len(work.blocks)}"
+            left = state.seconds_left
+            wait = "" if left is None else f", about {duration(left)} left"
+            keeps = " (Ctrl-C keeps them)" if self.live else ""
+            done = f"{state.trees} of {state.n_trees} trees{wait}{keeps}"
+            full = gauge(state.trees / max(1, state.n_trees))
+            self._put(f"{full} {what}: {state.spent.insertions:,}{of} insertions, {done}")
 
     def watch_file(self, name: str) -> Callable[[int, int], None]:
         """A function that shows how much of a file has been read."""
+        return self.watch_rows("looking through", name)
+
+    def watch_rows(self, what: str, name: str) -> Callable[[int, int], None]:
+        """A function that shows how much of something is done."""
 
         def show(done: int, of: int) -> None:
-            if self.live and time.monotonic() - self._last > 0.1:
-                self._last = time.monotonic()
-                self.show(f"looking through {name}: {done / max(1, of):.0%}")
+            if self._due():
+                part = min(1.0, done / max(1, of))
+                self._put(f"{gauge(part)} {what} {name}: {part:.0%}")
 
         return show
 
     def clear(self) -> None:
         """Remove the line."""
         self.show("")
+
+    def _due(self) -> bool:
+        """Whether it is time for another look: ten times a second, or once in ten seconds."""
+        if self.quiet or time.monotonic() - self._last <= (0.1 if self.live else 10):
+            return False
+        self._last = time.monotonic()
+        return True
+
+    def _put(self, text: str) -> None:
+        if self.live:
+            self.show(text)
+        else:
+            tell(text, sys.stderr)
+
+
+def gauge(part: float) -> str:
+    """A bar that is filled to a part."""
+    full = round(GAUGE * part)
+    return f"[{'#' * full}{'.' * (GAUGE - full)}]"
 
 
 class Screen:
@@ -95,6 +132,12 @@ def shares(parts: Iterable[tuple[Any, float]]) -> str:
     return joined([f"{short(label)}{NO_BREAK}({part:.0%})" for label, part in parts], 10)
 
 
+def joined_parts(texts: Sequence[str]) -> str:
+    """Texts with semicolons between them, none of them broken; ten at most."""
+    more = f"; and {len(texts) - 10:,} more" if len(texts) > 10 else ""
+    return "; ".join(text.replace(" ", NO_BREAK) for text in texts[:10]) + more
+
+
 def bars(names: Sequence[str], importances: Sequence[float], most: int) -> list[tuple[int, str]]:
     """The most important features: the place of each, and a line of text with a bar."""
     order = sorted(range(len(names)), key=lambda f: (-importances[f], f))[:most]
@@ -135,3 +178,18 @@ def predicts(forest: Any) -> str:
     if forest.regression:
         return f"numbers from {rounded(forest.low)} to {rounded(forest.low + forest.span)}"
     return f"{count(len(forest.classes), 'class', 'classes')}: {listed(forest.classes, 20)}"
+
+
+def facts(forest: Any) -> dict[str, Any]:
+    """The same as plain values, for JSON."""
+    cost = forest.spent
+    return {
+        "trees": len(forest),
+        "nodes": len(forest.feature),
+        "depth": depth(forest),
+        "budget": forest.limit,
+        "spent": {"insertions": cost.insertions, "rows": cost.rows_read, "rounds": cost.rounds},
+        "seconds": cost.seconds,
+        "classes": forest.classes,
+        "importances": dict(zip(forest.names, forest.feature_importances, strict=True)),
+    }

@@ -2,22 +2,24 @@
 
 import argparse
 import os
+import time
 from typing import Any
 
 from edgeforest import engines
 import edgeforest.cli.arguments as arguments
 import edgeforest.cli.logs as logs
 import edgeforest.cli.pages as pages
-from edgeforest.cli.fitting import Request, calibrate_by, fit
+from edgeforest.cli.fitting import Request, calibrated, fit
 from edgeforest.cli.outcome import Outcome
 from edgeforest.cli.models import check_engine
 from edgeforest.cli.parser import Problem, add_command
-from edgeforest.cli.report import print_outcome
+from edgeforest.cli.report import facts, print_outcome
 from edgeforest.cli.saving import kept_elsewhere, kept_file, refuse_output, save
 from edgeforest.cli.screen import StatusLine, say
 from edgeforest.budget import Budget
 from edgeforest.sources import Source
-from edgeforest.sources.schema import refuse_wide
+from edgeforest.splits import HOLDOUTS
+from edgeforest.sources.schema import obvious_target, refuse_unknown, refuse_wide
 
 OF_A_CELL = 100  # bytes that a cell takes in memory while it is made ready
 SECONDS_OF_A_CELL = 4e-6  # that this takes, on a small computer
@@ -25,7 +27,7 @@ IN_MEMORY = 100_000_000  # bytes of a log that is read whole, where no limit is 
 SMALL = 4_000_000  # the same, however low the limit is
 TASKS = {"mse": "regression", "gini": "classification", "entropy": "classification"}
 OPTIONS = ("kind", "criterion", "splitter", "n_trees", "max_depth", "min_samples_leaf",
-           "class_weight", "engine", "n_jobs")  # fmt: skip
+           "max_features", "n_bins", "class_weight", "engine", "n_jobs")  # fmt: skip
 
 
 def add(commands: Any) -> None:
@@ -38,11 +40,19 @@ def add(commands: Any) -> None:
         "A log of any size: rows are drawn at random from all of it. Columns of numbers are used "
         "as they are, columns of text as categories; dates are left out unless --dates names them. "
         "Ctrl-C ends the training early and keeps the forest so far.",
+        "edgeforest train log.csv --target activity --seconds 30s --out model.json",
     )
     parser.add_argument("log", nargs="+", help=logs.HELP)
-    parser.add_argument("--target", required=True, metavar="NAME", help="the column to predict")
-    parser.add_argument("--out", metavar="FILE", help="where to write the model, as JSON")
+    parser.add_argument(
+        "--target",
+        metavar="NAME",
+        help="the column to predict (default: one called target, label, class, y or outcome)",
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help="where to write the model, as JSON; - for the standard output"
+    )
     pages.add_report(parser)
+    add_score(parser)
     add_budget(parser)
     add_power_loss(parser)
     add_engine(parser)
@@ -51,10 +61,37 @@ def add(commands: Any) -> None:
     add_forest(parser)
 
 
+def add_score(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the score."""
+    score = parser.add_argument_group(
+        "score", "the forest is trained on all rows; others, each without some of them, are scored"
+    )
+    score.add_argument(
+        "--holdout",
+        choices=HOLDOUTS,
+        default="auto",
+        help="auto: leave out days in turn, or stretches of a log that is shorter; random: rows at "
+        "random, which is far too good if neighbours are alike; none: no score (default auto)",
+    )
+    score.add_argument(
+        "--group",
+        metavar="NAME",
+        help="leave out the values of this column in turn, such as stations; it is no feature then",
+    )
+    score.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="learn from the rows left out how sure the forest is, for predict --coverage and "
+        "export --coverage",
+    )
+
+
 def add_budget(parser: argparse.ArgumentParser) -> None:
     """Add the options of the budget."""
     budget = parser.add_argument_group(
-        "budget", "hard limits; numbers may end in k, M or G (thousands, millions, ...)"
+        "budget",
+        "hard limits of the forest and its score together; numbers may end in k, M or G (thousands, "
+        "millions, ...)",
     )
     budget.add_argument(
         "--budget",
@@ -66,8 +103,15 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=arguments.seconds,
         metavar="S",
-        help="at most S seconds to open the log and train; if half of them are not enough to read "
-        "all rows, a random sample is used (a text file without an index still gets a whole one)",
+        help="at most S seconds, or such as 30s, 10min or 2h, to open the log and train; if half of "
+        "them are not enough to read all rows, a random sample is used (a text file without an "
+        "index still gets a whole one)",
+    )
+    budget.add_argument(
+        "--deadline",
+        type=arguments.deadline,
+        metavar="T",
+        help="be done at this time, such as 07:00 (the next one) or 2024-05-01T07:00",
     )
     budget.add_argument(
         "--bytes",
@@ -171,6 +215,14 @@ def add_forest(parser: argparse.ArgumentParser) -> None:
         ("--trees", "n_trees", 1, 4096, 20, "trees (default 20)"),
         ("--max-depth", "max_depth", 0, 1 << 20, None, "splits above a leaf (default: no limit)"),
         ("--min-samples-leaf", "min_samples_leaf", 1, 1 << 29, 1, "rows in a leaf (default 1)"),
+        (
+            "--bins",
+            "n_bins",
+            2,
+            255,
+            None,
+            "thresholds of a feature that a node looks at (default 16)",
+        ),
         ("--seed", "seed", 0, (1 << 30) - 1, 0, "same seed, same data: same forest (default 0)"),
     ):
         forest.add_argument(
@@ -182,18 +234,10 @@ def add_forest(parser: argparse.ArgumentParser) -> None:
             help=text,
         )
     forest.add_argument(
-        "--test-share",
-        type=arguments.share,
-        default=0.2,
-        metavar="P",
-        help="share of the rows held out at random for the score, 0 for none (default 0.2); "
-        "neighbours in a log are alike, so a later log is the stricter test: predict --target",
-    )
-    forest.add_argument(
-        "--calibrate",
-        action="store_true",
-        help="learn from the held-out rows how sure the forest is, for predict --coverage and "
-        "export --coverage",
+        "--max-features",
+        type=arguments.part,
+        metavar="N",
+        help="features that a node looks at, or their share such as 0.5 (default: square root of all)",
     )
 
 
@@ -205,24 +249,38 @@ def run(args: argparse.Namespace) -> int:
         raise Problem(
             f"--criterion {args.criterion} is for {task}, got --task {args.task}; leave one out"
         )
-    status = StatusLine()
-    budget = Budget(args.budget, args.seconds, args.bytes)  # its clock begins here
+    status = StatusLine(args.quiet)
+    budget = Budget(args.budget, time_limit(args), args.bytes)  # its clock begins here
     with logs.opened(args, status) as source:
+        if args.target is None:
+            args.target = obvious_target(source)
         refuse_wide(source, args.drop)
         outcome = fit(request_of(source, args, task, budget), status)
         print_outcome(outcome)
-        while outcome.ready.later and not (outcome.interrupted or outcome.problem):
+        while outcome.ready.later and not (outcome.stopped or outcome.problem):
             # The old rows are done: until all rows are, too, this is the model.
             if args.out is not None:
-                save(outcome.forest, args.out)
+                save(outcome.forest, args.out, args.stream)
             print()
             outcome = fit(request_of(source, args, task, budget.copy()), status)
             print_outcome(outcome)
         if args.calibrate and not outcome.problem:
-            calibrate_by(outcome.ready, outcome.forest)
+            calibrated(outcome)
+        args.facts.update(facts(outcome), out=args.out)
         code = saved(outcome, args)
         pages.report_training(outcome, args)
     return code
+
+
+def time_limit(args: argparse.Namespace) -> float | None:
+    """Seconds until the earlier of the two limits in time."""
+    seconds: float | None = args.seconds
+    if args.deadline is None:
+        return seconds
+    left: float = args.deadline - time.time()
+    if left < 0.001:
+        raise Problem("--deadline is over; give a later one")
+    return left if seconds is None else min(left, seconds)
 
 
 def refuse_contradictions(args: argparse.Namespace) -> None:
@@ -235,10 +293,17 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
         raise Problem("--resume goes on from a checkpoint; give its path with --checkpoint")
     if args.refresh and not args.resume:
         raise Problem("--refresh adds trees to a finished checkpoint; give --resume, too")
-    if args.calibrate and (not args.test_share or args.out is None):
+    if args.calibrate and (args.holdout == "none" or args.out is None):
         raise Problem(
-            "--calibrate needs held-out rows and a model to write; give --test-share, --out"
+            "--calibrate needs rows that are left out and a model to write; give --out, and not "
+            "--holdout none"
         )
+    if args.group is not None and args.holdout != "auto":
+        raise Problem(f"--group leaves out groups, got --holdout {args.holdout}; leave one out")
+    if args.group is not None and args.group == args.target:
+        raise Problem(f"--group {args.group} is the target; name another column")
+    if args.out == "-" and args.json:
+        raise Problem("--out - writes the model where --json prints; give another --out")
     if args.checkpoint and not args.resume and os.path.exists(args.checkpoint):
         raise Problem(
             f"{args.checkpoint} exists already; add --resume to go on from it, or remove it"
@@ -247,8 +312,12 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
 
 def request_of(source: Source, args: argparse.Namespace, task: str, budget: Budget) -> Request:
     """What a training needs to know; a small log is read whole."""
+    from edgeforest.sources.views import is_part
+
     cells = len(source) * len(source.names)
-    slow = args.seconds is not None and cells * SECONDS_OF_A_CELL > args.seconds / 8
+    group = [] if args.group is None else [args.group]
+    refuse_unknown(source, group)
+    slow = budget.seconds is not None and cells * SECONDS_OF_A_CELL > budget.seconds / 8
     large = OF_A_CELL * cells > max(SMALL, args.bytes or IN_MEMORY)
     return Request(
         source,
@@ -256,8 +325,11 @@ def request_of(source: Source, args: argparse.Namespace, task: str, budget: Budg
         whole=not (args.checkpoint or slow or large),
         budget=budget,
         seed=args.seed,
-        test_share=args.test_share,
-        columns={"categorical": args.categorical, "drop": args.drop, "task": task},
+        holdout=args.holdout,
+        time=next((name for name in args.dates if not is_part(name)), None),
+        group=args.group,
+        calibrate=args.calibrate,
+        columns={"categorical": args.categorical, "drop": [*args.drop, *group], "task": task},
         options={name: getattr(args, name) for name in OPTIONS},
         checkpoint=args.checkpoint,
         resume=args.resume,
@@ -268,11 +340,11 @@ def request_of(source: Source, args: argparse.Namespace, task: str, budget: Budg
 def saved(outcome: Outcome, args: argparse.Namespace) -> int:
     """Write the model where it was asked for; the exit code."""
     if args.out is not None:
-        save(outcome.forest, args.out)
+        save(outcome.forest, args.out, args.stream)
     elif args.checkpoint is None:
         say("saved", "nothing; give --out model.json to keep the forest")
     if args.checkpoint is not None and os.path.exists(args.checkpoint):
-        early = outcome.interrupted or outcome.problem
+        early = outcome.stopped or outcome.problem
         unfinished = early and len(outcome.forest) < outcome.ready.asked_trees
         more = "; --resume goes on" if unfinished else ""
         say("saved", kept_file(args.checkpoint, more), wrap=False)
@@ -281,4 +353,4 @@ def saved(outcome: Outcome, args: argparse.Namespace) -> int:
         if outcome.unwritten and args.out is None:
             where = f"; {kept_elsewhere(outcome.forest, args.checkpoint)}"
         raise Problem(outcome.problem + where)
-    return 130 if outcome.interrupted else 0
+    return 128 + outcome.stopped if outcome.stopped else 0

@@ -19,6 +19,7 @@ def add(commands: Any) -> None:
         run,
         "check whether a model is the one that was signed",
         "Only then does it end with code 0.",
+        "edgeforest verify model.json --key key.bin",
     )
     parser.add_argument("model", help="a model that export --sign wrote")
     parser.add_argument(
@@ -38,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
         raise Problem(f"cannot read {args.model}: {reason(error)}") from None
     except ValueError as error:
         raise Problem(f"{args.model}: {error}") from None
+    args.facts.update(model=args.model, signed=key is not None)
     say("model", f"{kept_file(args.model)}: {shape(forest)}", wrap=False)
     if key is None:
         say("verified", "its SHA-256 fits; who wrote it is not known, give --key to check that")
