@@ -69,12 +69,14 @@ check: lint
 $(VENV)/rewritten: $(VENV)/test $(wildcard tests/*.py)
 	@$(BIN)/python -m pytest --collect-only -q > $@ 2>&1 || true
 
+# One worker more than there are cores: tests wait for processes and disks for a sixth of their time.
 # Files in the order of their names: by their number of tests, those of a few slow ones would come last.
 # Packages and runtimes are fetched at the same time.
 test:
 	@$(MAKE) --no-print-directory -j2 lint runtimes $(VENV)/rewritten
 	@echo "== pytest"
-	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=15
+	@$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(1 + (os.cpu_count() or 1))') \
+	  --dist loadfile --no-loadscope-reorder --durations=15
 
 bench: $(VENV)/test
 	@$(BIN)/python benchmarks/pure_vs_sklearn.py
