@@ -7,6 +7,7 @@ A board loads this file for `kind="extra-trees"` or `"random-patches"`, `max_lea
 from array import array
 
 from edgeforest.bounds import code_of
+from edgeforest.nodes import ascending
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.budget import Rng
@@ -23,9 +24,10 @@ def draw_patch(task: "Any", rng: "Rng") -> "None":
     task.features = array("H", sorted(task.features[: max(1, int(task.alpha_f * m + 0.5))]))
 
 
-def placed(task: "Any", f: "int", first: "int", last: "int", rng: "Rng") -> "list[int]":
-    """The highest codes of the bins of a feature whose codes in a node are from first to last."""
+def placed(task: "Any", f: "int", codes: "list[int]", before: "int", rng: "Rng") -> "list[int]":
+    """The highest codes of the bins of a feature that has these codes in a node, all above `before`."""
     data, bins = task.data, task.n_bins
+    first, last = codes[0], codes[-1]
     bounds = data.bounds[f]
     low = bounds[max(0, first - 1)]
     span = bounds[last] - low
@@ -34,9 +36,10 @@ def placed(task: "Any", f: "int", first: "int", last: "int", rng: "Rng") -> "lis
     else:  # equally spaced
         spots = [low + span * i / bins for i in range(1, bins)]
     if data.raw:
-        return [int(x) for x in spots]
-    # One that falls among the largest values is put below them, where it parts the node.
-    return [min(last - 1, max(first, code_of(x, bounds))) for x in spots]
+        cuts = [int(x) for x in spots]
+    else:  # one that falls among the largest values is put below them, where it parts the node
+        cuts = [min(last - 1, max(first, code_of(x, bounds))) for x in spots]
+    return ascending(cuts, before, last)
 
 
 def most_promising(tree: "Any", first: "int") -> "int":

@@ -157,8 +157,7 @@ class Nodes:
         if task.kind == "extra-trees" or task.splitter == "mab-paper":
             from edgeforest.kinds import placed
 
-            wanted = placed(task, f, present[0], present[-1], rng)
-            wanted = ascending(wanted, before, present[-1])
+            wanted = placed(task, f, present, before, rng)
         else:
             bins = bins_for(task, n)
             spaced = spaced_of(bins, n)
@@ -341,8 +340,7 @@ class Nodes:
         """How many draws rows start..end stand for, as far as `min_samples_leaf` has to know."""
         if end - start >= self.task.min_samples_leaf:
             return end - start
-        times = self.times
-        return sum([times[row] for row in self.rows[start:end]])
+        return sum([self.times[row] for row in self.rows[start:end]])
 
 
 def distinct(codes: "list[int]") -> "list[int]":
@@ -358,10 +356,8 @@ def distinct(codes: "list[int]") -> "list[int]":
 def between(codes: "list[int]", bins: "int") -> "list[int]":
     """Midway between every two of these codes; evenly over them if they need more bins."""
     many = len(codes)
-    if many > bins:
-        places = [i * many // bins for i in range(1, bins)]
-    else:
-        places = range(1, many)  # type: ignore[assignment]
+    bins = min(bins, many)
+    places = [i * many // bins for i in range(1, bins)]
     return [(codes[i - 1] + codes[i]) >> 1 for i in places]
 
 
