@@ -5,9 +5,8 @@
     python benchmarks/cortex.py --single    # how often single precision grows the same forest
 
 QEMU counts the instructions of an emulated board (`make runtimes` builds it), so the figures are the
-same in every run. One prediction is a call of `predict_into` with a bytearray, loop not counted. The
-heap is the smallest, in steps of 4 kB, from which on five of five runs with different data ended well,
-with all files loaded from a filesystem. How a heap fragments depends on chance: add a tenth to it.
+same in every run. One prediction is a call of `predict_into` with a bytearray, loop not counted. How
+much heap training takes in all: `python benchmarks/heap.py --cortex native`, or `viper`.
 
 `--single` trains 200 forests in 32-bit MicroPython, once with the kernel compiled for double and once
 for float, and counts how many differ, by criterion.
@@ -101,22 +100,14 @@ def measure(kind: str, rows: int, trees: int) -> tuple[str, str]:
             build.build_kernel("armv7m", folder / build.KERNEL)
             size = (folder / build.KERNEL).stat().st_size
 
-        def run(heap: int, data: int) -> tuple[int, str]:
-            arguments = [kind, str(rows), str(trees), str(data)]
-            done = run_cortex(PROGRAM, folder, f"{heap}k", arguments)
-            return done.returncode, done.stdout if done.returncode == 0 else done.stderr
-
-        code, text = run(1024, 1)
-        if code:
-            raise SystemExit(text)
-        said, model = text.splitlines()
+        done = run_cortex(PROGRAM, folder, "1m", [kind, str(rows), str(trees), "1"])
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        said, model = done.stdout.splitlines()
         loaded, trained, predicted, right = map(float, said.split())
-        heap = 40  # from which on: this one, and the two after it
-        while any(run(heap + 4 * i, data)[0] for i in range(3) for data in range(1, 6)):
-            heap += 4
     line = (
         f"| {kind} | {trained * PER_MICROSECOND / 1e6:.1f} M | {predicted * PER_MICROSECOND:,.0f} | "
-        f"{size:,} | {loaded / 1024:.0f} kB | {heap} kB | {right:.3f} |"
+        f"{size:,} | {loaded / 1024:.0f} kB | {right:.3f} |"
     )
     return line, model
 
@@ -149,8 +140,8 @@ def main() -> None:
         return
     rows, trees = map(int, (sys.argv[1:] + ["800", "5"][len(sys.argv) - 1 :])[:2])
     print(f"{rows:,} rows of 6 bytes, {trees} trees of depth 5, on a Cortex-M3:\n")
-    print("| | training | one prediction | bytes | heap after import | heap in all | accuracy |")
-    print("|---|---|---|---|---|---|---|")
+    print("| | training | one prediction | bytes | heap after import | accuracy |")
+    print("|---|---|---|---|---|---|")
     models = []
     for kind in ("bytecode", "viper", "C"):
         line, model = measure(kind, rows, trees)

