@@ -12,6 +12,16 @@ from edgeforest.windows import FEATURES, SIGNED, Windows
 
 Array = Callable[[str, Sequence[float], str], str]
 
+SPARE = """\
+/* How many samples @_add may take before @_compute is done with a window; define it before. */
+#ifndef @@_SPARE
+#define @@_SPARE 0
+#endif
+#if @@_SPARE > 254
+#error "@@_SPARE must be from 0 to 254"
+#endif
+#define @@_ROOM (@@_SIZE + @@_SPARE)"""
+
 STATE = """\
 #if (-1 >> 1) != -1
 #error "negative numbers must keep their sign when they are shifted right"
@@ -20,9 +30,11 @@ STATE = """\
 /* The last samples of a sensor. All zeros is a valid start: static @_windows windows; */
 typedef struct {
     $TYPE row[@@_FEATURES]; /* the features of the last full window */
-    int16_t ring[$SIGNALS * @@_SIZE];
+    volatile int16_t ring[$SIGNALS * @@_ROOM]; /* what an interrupt may write is volatile */
 $SPECTRUM$ALL\
     uint16_t next, wait;
+    volatile uint16_t first;     /* where the last full window begins */
+    volatile uint8_t full, late; /* whether it is to be computed; samples since */
     uint8_t begun;
 } @_windows;"""
 
@@ -53,15 +65,15 @@ static inline int16_t @_rescaled(int32_t square, int32_t up, int down)
 SPECTRUM = """\
 /* A fast Fourier transform of the last samples, halved in each of its stages; two samples in a row
  * are one complex number. */
-static inline void @_transform(@_windows *w, const int16_t *ring, int32_t mean, int32_t up, int down)
+static inline void @_transform(@_windows *w, const volatile int16_t *ring, uint_fast16_t first,
+                              int32_t mean, int32_t up, int down)
 {
-    uint_fast16_t at = w->next, i, j = 0, half, turn = $N, bit;
-    at = (at + @@_SIZE - 2 * $N) % @@_SIZE;
+    uint_fast16_t at = (first + @@_SIZE - 2 * $N) % @@_ROOM, i, j = 0, half, turn = $N, bit;
     for (i = 0; i < $N; i++) {
         w->real[j] = (int16_t)((ring[at] - mean) * up >> down);
-        at = at + 1 < @@_SIZE ? at + 1 : 0;
+        at = at + 1 < @@_ROOM ? at + 1 : 0;
         w->imaginary[j] = (int16_t)((ring[at] - mean) * up >> down);
-        at = at + 1 < @@_SIZE ? at + 1 : 0;
+        at = at + 1 < @@_ROOM ? at + 1 : 0;
         for (bit = $N / 2; j & bit; bit >>= 1) j ^= bit;
         j |= bit;
     }
@@ -108,9 +120,10 @@ static inline void @_transform(@_windows *w, const int16_t *ring, int32_t mean, 
 
 MEASURE = """\
 /* The features of one signal; returns where the next ones go. */
-static inline $OUT *@_measure(@_windows *w, const int16_t *ring, $OUT *out)
+static inline $OUT *@_measure(@_windows *w, const volatile int16_t *ring, uint_fast16_t first,
+                               $OUT *out)
 {
-    uint_fast16_t i, at = w->next;
+    uint_fast16_t i, at = first;
     int32_t last = ring[at], low = last, high = last, total = 0, change = 0, square = 0, mean, x;
     int32_t peak, up = 1, crossings = 0, deviation;
     int down = 0, side;
@@ -121,7 +134,7 @@ static inline $OUT *@_measure(@_windows *w, const int16_t *ring, $OUT *out)
         if (x > high) high = x;
         change += x > last ? x - last : last - x;
         last = x;
-        at = at + 1 < @@_SIZE ? at + 1 : 0;
+        at = at + 1 < @@_ROOM ? at + 1 : 0;
     }
     total += @@_SIZE / 2;
     mean = total / @@_SIZE - (total % @@_SIZE < 0);
@@ -130,6 +143,7 @@ static inline $OUT *@_measure(@_windows *w, const int16_t *ring, $OUT *out)
         for (; peak < 8192; peak += peak) up += up;
         for (; peak > 16383; peak >>= 1) down++;
     }
+    at = first;
     side = ring[at] < mean;
     for (i = 0; i < @@_SIZE; i++) {
         x = ring[at] - mean;
@@ -139,10 +153,11 @@ static inline $OUT *@_measure(@_windows *w, const int16_t *ring, $OUT *out)
         }
         x = x * up >> down;
         square += x * x / @@_SIZE;
-        at = at + 1 < @@_SIZE ? at + 1 : 0;
+        at = at + 1 < @@_ROOM ? at + 1 : 0;
     }
     deviation = @_rescaled(square, up, down);
     change /= @@_SIZE - 1;
+    (void)w;
     (void)crossings;
     (void)deviation;
 $VALUES$BANDS\
@@ -164,7 +179,7 @@ RMS = """\
     square = deviation * deviation + (mean * mean < square ? mean * mean : square);
 """
 BANDS = """\
-    @_transform(w, ring, mean, up, down);
+    @_transform(w, ring, first, mean, up, down);
     square = 0;
     at = 2; /* where the next octave begins */
     for (i = 1; i <= $N; i++) {
@@ -184,8 +199,8 @@ BYTE = """\
 """
 PICK = f"""\
     for (i = 0; i < @@_FEATURES; i++) {{
-        at = $PLACE;
-        x = w->all[at];
+        uint_fast16_t at = $PLACE;
+        int32_t x = w->all[at];
 {BYTE}\
         w->row[i] = ($TYPE)x;
     }}
@@ -200,29 +215,53 @@ static inline int32_t @_byte(int32_t v)
 }"""
 
 PUSH = """\
-/* Takes a sample, NULL if it is missing; returns 1 when a window is full and w->row is its row. */
-static inline int @_push(@_windows *w, const int16_t *sample)
+/* Stores a sample, NULL if it is missing, and does no more; returns 1 when a window is full. */
+static inline int @_add(@_windows *w, const int16_t *sample)
 {
-    uint_fast16_t i, at = w->next, before = at ? at - 1 : @@_SIZE - 1;
+    uint_fast16_t i, at = w->next, before = at ? at - 1 : @@_ROOM - 1;
     int32_t x, square = 0;
-    $OUT *out = $TARGET;
     for (i = 0; i < @@_CHANNELS; i++) {
-        x = sample ? sample[i] : w->ring[i * @@_SIZE + before];
+        x = sample ? sample[i] : w->ring[i * @@_ROOM + before];
         if (x < -32767) x = -32767;
-        w->ring[i * @@_SIZE + at] = (int16_t)x;
+        w->ring[i * @@_ROOM + at] = (int16_t)x;
         square += x * x / @@_CHANNELS;
     }
     $MAGNITUDE
-    w->next = (uint16_t)(at + 1 < @@_SIZE ? at + 1 : 0);
+    at = at + 1 < @@_ROOM ? at + 1 : 0;
+    w->next = (uint16_t)at;
     if (!w->begun) {
         w->begun = 1;
         w->wait = @@_SIZE;
     }
+    if (w->late < 255) w->late++;
     if (--w->wait) return 0;
     w->wait = @@_STEP;
-    for (i = 0; i < $SIGNALS; i++) out = @_measure(w, w->ring + i * @@_SIZE, out);
-$PICK\
+    w->first = (uint16_t)((at + @@_SPARE) % @@_ROOM);
+    w->late = 0;
+    w->full = 1;
     return 1;
+}
+
+/* Puts the features of the last full window into w->row; returns 1, or 0 if there are none: it was
+ * computed before, or more than @@_SPARE samples have arrived since. */
+static inline int @_compute(@_windows *w)
+{
+    uint_fast16_t i, first;
+    $OUT *out = $TARGET;
+    if (!w->full) return 0;
+    do { /* again if an interrupt fills a window just now */
+        w->full = 0;
+        first = w->first;
+    } while (w->full);
+    for (i = 0; i < $SIGNALS; i++) out = @_measure(w, w->ring + i * @@_ROOM, first, out);
+$PICK\
+    return !w->full && w->late <= @@_SPARE;
+}
+
+/* Takes a sample, NULL if it is missing; returns 1 when a window is full and w->row is its row. */
+static inline int @_push(@_windows *w, const int16_t *sample)
+{
+    return @_add(w, sample) && @_compute(w);
 }"""
 
 
@@ -230,6 +269,8 @@ def about(windows: Windows, name: str) -> list[str]:
     """What the comment at the top of a header says about its windows."""
     return [
         f"int {name}_push({name}_windows *w, const int16_t *sample)  1 when w->row is ready",
+        f"int {name}_add({name}_windows *w, const int16_t *sample)  for an interrupt: only stores it",
+        f"int {name}_compute({name}_windows *w)  outside of it: 1 when w->row is ready",
         f"A sample is {', '.join(windows.channels)}; a row is of {windows.size} samples, every "
         f"{windows.step}.",
         "",
@@ -255,10 +296,11 @@ def in_c(windows: Windows, name: str, row_type: str, array: Array) -> str:
     )
     magnitude = "(void)square;"
     if windows.magnitude:
-        magnitude = "w->ring[@@_CHANNELS * @@_SIZE + at] = (int16_t)@_root((uint32_t)square);"
+        magnitude = "w->ring[@@_CHANNELS * @@_ROOM + at] = (int16_t)@_root((uint32_t)square);"
     parts = [
         f"#define @@_CHANNELS {windows.n_channels}\n#define @@_SIZE {windows.size}\n"
         f"#define @@_STEP {windows.step}",
+        SPARE,
         STATE,
         ROOT,
         *([SPECTRUM] if n else []),

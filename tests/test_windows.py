@@ -421,6 +421,49 @@ int main(void)
     assert [int(v) for v in output(run([program])).split()] == expected.ravel().tolist()
 
 
+@needs_gcc
+@pytest.mark.parametrize("spare", [0, 3])
+def test_c_stores_and_computes_apart_as_python_does(tmp_path: Path, spare: int) -> None:
+    """`a` adds a sample, `c` computes: at once, some samples later, too late, twice."""
+    steps = (
+        ("a" * 20 + "c" * 2) + ("a" * 5 + "c") * 3 + "".join("a" * n + "c" for n in range(1, 14))
+    )
+    windows = Windows(2, 20, 5, bits=8, spare=spare)
+    main = f"""
+#include <stdio.h>
+#define MODEL_SPARE {spare}
+#include "model.h"
+int main(void)
+{{
+    static model_windows w;
+    static const char steps[] = "{steps}";
+    int16_t sample[MODEL_CHANNELS];
+    int i, k, done;
+    for (i = 0; steps[i]; i++) {{
+        sample[0] = (int16_t)(i * 901 % 30000);
+        sample[1] = (int16_t)(i * i % 7000 - 3000);
+        done = steps[i] == 'a' ? model_add(&w, sample) : model_compute(&w);
+        printf("%d ", done);
+        for (k = 0; done && steps[i] == 'c' && k < MODEL_FEATURES; k++) printf("%d ", (int)w.row[k]);
+    }}
+    return 0;
+}}
+"""
+    expected: list[int] = []
+    computed = []
+    for i, step in enumerate(steps):
+        sample = [i * 901 % 30000, i * i % 7000 - 3000]
+        done = windows.add(sample) if step == "a" else windows.compute()
+        expected.append(done)
+        if step == "c":
+            computed.append(done)
+            expected += windows.row if done else []
+    assert True in computed
+    assert False in computed[2:]
+    program = compiled(tmp_path, to_c(model(windows), rows="uint8"), main)
+    assert [int(v) for v in output(run([program])).split()] == expected
+
+
 BOARDS = {
     "Cortex-M0": ["arm-none-eabi-gcc", "-mcpu=cortex-m0", "-mthumb", *STRICT],
     "ATmega328P": ["avr-gcc", "-mmcu=atmega328p", *STRICT],
