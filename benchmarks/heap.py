@@ -3,6 +3,7 @@
     python benchmarks/heap.py                                     # all of them, an hour on one core
     python benchmarks/heap.py --only "train on" --runs 10         # some, fewer runs
     python benchmarks/heap.py --rows 800,2000,5000 --only none    # how much for how many rows
+    python benchmarks/heap.py --rows 9000 --only none --heaps 180,188   # whether it ends well in these
     python benchmarks/heap.py --rom                               # with our files in a ROMFS
     python benchmarks/heap.py --fits                              # the README's table of what fits
     python benchmarks/heap.py --cortex native --only "train on 800" --rows ""   # with the native module
@@ -71,6 +72,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rom", action="store_true", help="our files are in a ROMFS")
     parser.add_argument("--cortex", choices=CORTEX, help="on a Cortex-M3, so built")
+    parser.add_argument("--heaps", default="", help="try these alone, in kB, and search for none")
     parser.add_argument("--fits", action="store_true", help="what fits, in 10 %% less heap")
     parser.add_argument("--mpy-cross", default=VERSIONS, help="its versions: %(default)s")
     args = parser.parse_args()
@@ -91,6 +93,12 @@ def main() -> None:
             tasks = {name: in_viper(task) for name, task in tasks.items()}
         if args.fits:
             sys.exit(prove(bench, args.only))
+        if args.heaps:
+            for name, task in tasks.items():
+                for heap in map(int, args.heaps.split(",")):
+                    well = try_often(task, bench, heap, random.Random(bench.seed))
+                    print(f"{name}, {heap} kB: {well} of {bench.runs}", flush=True)
+            return
         if not args.cortex:
             print_modules(bench)
         print("| task | ended well, by kB of heap | always from | promise |\n|---|---|---|---|")
@@ -178,17 +186,12 @@ def measure(task: Task, bench: Bench) -> int:
         low, high = (low, middle) if attempt(task, bench, middle, chance) else (middle, high)
     step = max(2, high // 64 * 2)
     heap = least = high // 2 * 2 - 2 * step
-    with ThreadPoolExecutor(bench.jobs) as pool:
-        while heap <= least + MARGIN + step:  # the promise itself is among those that were tried
-            seeds = [chance.random() for _ in range(bench.runs)]
-            ended = pool.map(
-                lambda seed, kB=heap: attempt(task, bench, kB, random.Random(seed)), seeds
-            )
-            well = sum(ended)
-            print(f"{heap}: {well}", end=", ", flush=True)
-            if well < bench.runs:
-                least = heap + step
-            heap += step
+    while heap <= least + MARGIN + step:  # the promise itself is among those that were tried
+        well = try_often(task, bench, heap, chance)
+        print(f"{heap}: {well}", end=", ", flush=True)
+        if well < bench.runs:
+            least = heap + step
+        heap += step
     print(f"of {bench.runs} ", end="")
     return least
 
@@ -200,19 +203,21 @@ def prove(bench: Bench, only: str) -> int:
     for kilobytes, rom, words, task in fits():
         if only not in words:
             continue
-        chance = random.Random(bench.seed)
         heap = kilobytes * 10 // 11
-        seeds = [chance.random() for _ in range(bench.runs)]
-        with ThreadPoolExecutor(bench.jobs) as pool:
-            tries = [
-                pool.submit(attempt, task, replace(bench, rom=rom), heap, random.Random(seed))
-                for seed in seeds
-            ]
-        ended = [one.result() for one in tries]
-        failed |= not all(ended)
+        well = try_often(task, replace(bench, rom=rom), heap, random.Random(bench.seed))
+        failed |= well < bench.runs
         place = "ROMFS" if rom else "filesystem"
-        print(f"| {kilobytes} kB | {place} | {words} | {sum(ended)} of {bench.runs} |", flush=True)
+        print(f"| {kilobytes} kB | {place} | {words} | {well} of {bench.runs} |", flush=True)
     return int(failed)
+
+
+def try_often(task: Task, bench: Bench, kilobytes: int, chance: random.Random) -> int:
+    """How many of the runs in this heap end well."""
+    seeds = [chance.random() for _ in range(bench.runs)]
+    with ThreadPoolExecutor(bench.jobs) as pool:
+        return sum(
+            pool.map(lambda seed: attempt(task, bench, kilobytes, random.Random(seed)), seeds)
+        )
 
 
 def attempt(task: Task, bench: Bench, kilobytes: int, chance: random.Random) -> bool:
