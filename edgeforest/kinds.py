@@ -7,7 +7,6 @@ A board loads this file for `kind="extra-trees"` or `"random-patches"`, `max_lea
 from array import array
 
 from edgeforest.bounds import code_of
-from edgeforest.nodes import ascending
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.budget import Rng
@@ -39,7 +38,7 @@ def placed(task: "Any", f: "int", codes: "list[int]", before: "int", rng: "Rng")
         cuts = [int(x) for x in spots]
     else:  # one that falls among the largest values is put below them, where it parts the node
         cuts = [min(last - 1, max(first, code_of(x, bounds))) for x in spots]
-    return ascending(cuts, before, last)
+    return [cut for cut in sorted(set(cuts)) if before < cut < last]
 
 
 def most_promising(tree: "Any", first: "int") -> "int":

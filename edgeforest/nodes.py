@@ -165,7 +165,7 @@ class Nodes:
             if spaced:
                 first, last = before + 1, len(data.bounds[f]) - 1
                 wanted += [first + (last - first) * i // (spaced + 1) for i in range(1, spaced + 1)]
-                wanted = ascending(sorted(wanted), before, last)
+                wanted = [cut for cut in sorted(set(wanted)) if before < cut < last]
         while len(self.tables) <= place:
             self.tables.append(bytearray(256))
         table = self.tables[place]
@@ -359,16 +359,6 @@ def between(codes: "list[int]", bins: "int") -> "list[int]":
     bins = min(bins, many)
     places = [i * many // bins for i in range(1, bins)]
     return [(codes[i - 1] + codes[i]) >> 1 for i in places]
-
-
-def ascending(cuts: "Iterable[int]", before: "int", last: "int") -> "list[int]":
-    """Those of the cuts, which are in order, that lie between two codes, each once."""
-    kept: "list[int]" = []
-    for cut in cuts:
-        if before < cut < last:
-            kept.append(cut)
-            before = cut
-    return kept
 
 
 def sides(word: "int", code: "int") -> "tuple[int, bytearray]":
