@@ -1,8 +1,9 @@
 """Tables for the benchmarks: the real ones where present, generated ones of the same shape otherwise.
 
 `mnist.npz` holds Xtr, ytr, Xte, yte with pixels as uint8 (from `sklearn.datasets.fetch_openml`),
-`beijing_air_quality.csv.gz` is the Beijing Multi-Site Air-Quality table of UCI in one file. They
-are looked for in the folder given, or else in $EDGEFOREST_DATA and ../shared/data.
+`beijing_air_quality.csv.gz` is the Beijing Multi-Site Air-Quality table of UCI in one file.
+`covtype.csv` (with a header), `aps_failure_training_set.csv` and `sgemm_product.csv` are as UCI has
+them. They are looked for in the folder given, or else in $EDGEFOREST_DATA and ../shared/data.
 """
 
 import csv
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+
+MISSING = ("NA", "na", "")
 
 
 @dataclass
@@ -55,20 +59,17 @@ def mnist(given: str | None = None) -> Table:
     return Table("generated, for MNIST", False, X[:60_000], y[:60_000], X[60_000:], y[60_000:])
 
 
-def air(given: str | None = None) -> Table:
+def air(given: str | None = None, target: str = "PM2.5", share: float = 0.8) -> Table:
     """Hourly air in Beijing: PM2.5 from 16 columns, text as numbers, some values missing."""
     path = find("beijing_air_quality.csv.gz", given)
     if path:
         with gzip.open(path, "rt", newline="") as stream:
             names, *lines = csv.reader(stream)
-        target = names.index("PM2.5")
-        lines = [line for line in lines if line[target] not in ("NA", "")]
-        y = np.array([line[target] for line in lines], np.float64)
-        X = np.empty((len(lines), 0), np.float32)
-        for f, name in enumerate(names):
-            if name not in ("No", "PM2.5"):  # No only numbers the rows
-                X = np.column_stack([X, _numbers([line[f] for line in lines])])
-        about = "Beijing air"
+        place = names.index(target)
+        lines = [line for line in lines if line[place] not in MISSING]
+        y = np.array([line[place] for line in lines], np.float64)
+        X = features(names, lines, {"No", target})  # No only numbers the rows
+        about = "Beijing air" if target == "PM2.5" else f"Beijing air, {target}"
     else:
         from sklearn.datasets import make_friedman1
 
@@ -76,14 +77,25 @@ def air(given: str | None = None) -> Table:
         X = X.astype(np.float32)
         X[np.random.default_rng(0).random(X.shape) < 0.02] = np.nan
         about = "generated, for Beijing air"
+    return parted(about, True, X, y, share)
+
+
+def parted(about: str, regression: bool, X: np.ndarray, y: np.ndarray, share: float) -> Table:
+    """A table whose rows are in random order, that share of them for training."""
     order = np.random.default_rng(0).permutation(len(y))
-    X, y, cut = X[order], y[order], len(y) * 4 // 5
-    return Table(about, True, X[:cut], y[:cut], X[cut:], y[cut:])
+    X, y, cut = X[order], y[order], int(len(y) * share)
+    return Table(about, regression, X[:cut], y[:cut], X[cut:], y[cut:])
+
+
+def features(names: list[str], lines: list[list[str]], leave: set[str]) -> np.ndarray:
+    """The columns of a CSV as numbers, without those of these names."""
+    kept = [f for f, name in enumerate(names) if name not in leave]
+    return np.column_stack([_numbers([line[f] for line in lines]) for f in kept])
 
 
 def _numbers(values: list[str]) -> np.ndarray:
     """A column as float32, NaN where missing; the places of its sorted words if it is text."""
-    present = sorted({v for v in values if v not in ("NA", "")})
+    present = sorted({v for v in values if v not in MISSING})
     try:
         place = {v: float(v) for v in present}
     except ValueError:
@@ -100,6 +112,71 @@ def made(given: str | None = None) -> Table:
     )
     X, cut = X.astype(np.float32), len(y) * 9 // 10
     return Table("generated", False, X[:cut], y[:cut], X[cut:], y[cut:])
+
+
+def read(path: Path, target: str) -> tuple[list[str], list[list[str]]]:
+    """The header that names the target, and the lines after it: what stands before is no table."""
+    with path.open(newline="") as stream:
+        lines = list(csv.reader(stream))
+    first = next(i for i, line in enumerate(lines) if target in line)
+    return lines[first], lines[first + 1 :]
+
+
+def covertype(given: str | None = None) -> Table:
+    """The cover of a forest: 581,012 x 54, 7 classes of very different size."""
+    from sklearn.datasets import make_classification
+
+    path = find("covtype.csv", given)
+    if path:
+        names, lines = read(path, "Cover_Type")
+        y = np.array([line[names.index("Cover_Type")] for line in lines]).astype(float).astype(int)
+        return parted("Covertype", False, features(names, lines, {"Cover_Type"}), y - 1, 0.9)
+    shares = [0.365, 0.488, 0.062, 0.005, 0.016, 0.03, 0.034]
+    X, y = make_classification(
+        581_012, 54, n_informative=10, n_classes=7, weights=shares, flip_y=0.02, random_state=0
+    )
+    X = X.astype(np.float32)
+    X[:, 10:] = X[:, 10:] > 1.5  # 44 of its features are 0 or 1, mostly 0
+    return parted("generated, for Covertype", False, X, y, 0.9)
+
+
+def aps(given: str | None = None) -> Table:
+    """Failures of trucks: 60,000 x 170, one row in 60 has one, many values missing."""
+    from sklearn.datasets import make_classification
+
+    path = find("aps_failure_training_set.csv", given)
+    if path:
+        names, lines = read(path, "class")
+        y = np.array([line[names.index("class")] == "pos" for line in lines]).astype(int)
+        return parted("APS", False, features(names, lines, {"class"}), y, 0.9)
+    X, y = make_classification(
+        60_000,
+        170,
+        n_informative=15,
+        n_clusters_per_class=1,
+        weights=[0.985],
+        class_sep=2.0,
+        random_state=0,
+    )
+    X = X.astype(np.float32)
+    X[np.random.default_rng(0).random(X.shape) < 0.08] = np.nan
+    return parted("generated, for APS", False, X, y, 0.9)
+
+
+def sgemm(given: str | None = None) -> Table:
+    """Milliseconds of a matrix product on a GPU: 241,600 x 14, settings of few values each."""
+    path = find("sgemm_product.csv", given)
+    if path:
+        names, lines = read(path, "MWG")
+        runs = [name for name in names if name.startswith("Run")]
+        y = np.mean([_numbers([line[names.index(r)] for line in lines]) for r in runs], axis=0)
+        return parted("SGEMM", True, features(names, lines, set(runs)), y, 0.9)
+    rng = np.random.default_rng(0)
+    sizes = [4, 4, 2, 3, 3, 3, 3, 2, 4, 4, 2, 2, 2, 2]  # values that each setting has
+    X = np.column_stack([rng.integers(k, size=241_600) for k in sizes]).astype(np.float32)
+    effect = 0.5 * (X[:, 0] + X[:, 1]) - 0.6 * (X[:, 3] + X[:, 4]) + 0.3 * X[:, 8] * X[:, 10]
+    effect += 0.4 * np.abs(X[:, 5] - X[:, 6]) + rng.normal(0, 0.1, len(X))
+    return parted("generated, for SGEMM", True, X, 60.0 * np.exp(effect), 0.9)
 
 
 TABLES = {"mnist": mnist, "air": air, "made": made}

@@ -1,19 +1,18 @@
 """The paper's stability experiment: which features matter, under the same budget of insertions.
 
 Several forests are trained on samples of the same data; how much they agree on the five most
-important features is Nogueira's stability. Table 4 of the paper stands beside ours.
+important features is Nogueira's stability. Table 5 of the paper stands beside ours.
 
     python benchmarks/stability.py
 """
 
 import argparse
-import platform
-import time
+from typing import Any
 
 import numpy as np
+from common import about, with_error
 from sklearn.datasets import make_classification, make_regression
 
-import edgeforest
 from edgeforest import (
     RandomForestClassifier,
     RandomForestRegressor,
@@ -22,11 +21,12 @@ from edgeforest import (
 )
 
 PAPER = {  # (exact, mab) of the paper
-    ("MDI", "classification"): ("0.536 +- 0.039", "0.863 +- 0.016"),
-    ("MDI", "regression"): ("0.134 +- 0.021", "0.674 +- 0.043"),
-    ("permutation", "classification"): ("0.579 +- 0.023", "0.690 +- 0.023"),
-    ("permutation", "regression"): ("0.116 +- 0.017", "0.437 +- 0.044"),
+    ("MDI", "classification"): ("0.536 ± 0.039", "0.863 ± 0.016"),
+    ("MDI", "regression"): ("0.134 ± 0.021", "0.674 ± 0.043"),
+    ("permutation", "classification"): ("0.579 ± 0.023", "0.690 ± 0.023"),
+    ("permutation", "regression"): ("0.116 ± 0.017", "0.437 ± 0.044"),
 }
+SPLITTERS = ("exact", "mab-paper", "mab")
 SELECTED = 5  # features, as many as are informative
 
 
@@ -52,6 +52,39 @@ def importances(regression, splitter, X, y, budget, depth, seed):
     return forest.feature_importances_, permuted.importances_mean, len(forest.estimators_)
 
 
+def measure(
+    budget: int = 150_000, depth: int = 5, forests: int = 10, repeats: int = 5
+) -> tuple[dict[Any, list[float]], dict[Any, list[int]]]:
+    """The stability by (measure, data, splitter), and the trees by (data, splitter)."""
+    found: dict[Any, list[float]] = {}
+    trees: dict[Any, list[int]] = {}
+    for repeat in range(repeats):
+        for regression in (False, True):
+            X, y = data(regression, repeat)
+            task = "regression" if regression else "classification"
+            for splitter in SPLITTERS:
+                each = [
+                    importances(regression, splitter, X, y, budget, depth, 1000 * repeat + seed)
+                    for seed in range(forests)
+                ]
+                for place, name in enumerate(("MDI", "permutation")):
+                    agreed = stability([one[place] for one in each], k=SELECTED)
+                    found.setdefault((name, task, splitter), []).append(agreed)
+                trees.setdefault((task, splitter), []).extend(one[2] for one in each)
+    return found, trees
+
+
+def show(found: dict[Any, list[float]], trees: dict[Any, list[int]]) -> None:
+    """Print the table, the paper's beside it."""
+    names = " | ".join(f"`{s}`" for s in SPLITTERS)
+    print(f"| importance | data | {names} | the paper: exact | MABSplit |\n{'|---' * 7}|")
+    for (name, task), said in PAPER.items():
+        ours = " | ".join(with_error(found[name, task, s]) for s in SPLITTERS)
+        print(f"| {name} | {task} | {ours} | {' | '.join(said)} |")
+    each = "; ".join(f"{task} {s} {np.mean(t):.1f}" for (task, s), t in trees.items())
+    print(f"\nTrees of a forest: {each}.")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--budget", type=int, default=150_000, help="insertions of one forest")
@@ -60,37 +93,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="of the whole, on new data")
     args = parser.parse_args()
     print(f"python benchmarks/stability.py --budget {args.budget} --depth {args.depth}")
-    print(f"edgeforest {edgeforest.__version__} ({edgeforest.engine.name}), {platform.machine()}")
-    began = time.monotonic()
-    found: dict = {}
-    trees: dict = {}
-    for repeat in range(args.repeats):
-        for regression in (False, True):
-            X, y = data(regression, repeat)
-            task = "regression" if regression else "classification"
-            for splitter in ("exact", "mab", "mab-paper"):
-                each = [
-                    importances(
-                        regression, splitter, X, y, args.budget, args.depth, 1000 * repeat + seed
-                    )
-                    for seed in range(args.forests)
-                ]
-                for place, measure in enumerate(("MDI", "permutation")):
-                    agreed = stability([one[place] for one in each], k=SELECTED)
-                    found.setdefault((measure, task, splitter), []).append(agreed)
-                trees.setdefault((task, splitter), []).extend(one[2] for one in each)
-    print(f"{args.repeats} x {args.forests} forests each; {time.monotonic() - began:.0f} s\n")
-    print(f"{'importance':12} {'data':15} {'exact':15} {'mab':15} {'mab-paper':15} ", end="")
-    print("the paper: exact, mab")
-    for (measure, task), said in PAPER.items():
-        line = f"{measure:12} {task:15} "
-        for splitter in ("exact", "mab", "mab-paper"):
-            values = np.array(found[measure, task, splitter])
-            error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-            line += f"{values.mean():.3f} +- {error:.3f}  "
-        print(line + ", ".join(said))
-    print("\ntrees of a forest: ", end="")
-    print("; ".join(f"{task} {s} {np.mean(t):.1f}" for (task, s), t in trees.items()))
+    print(f"{about('scikit-learn')}; {args.repeats} x {args.forests} forests each\n")
+    show(*measure(args.budget, args.depth, args.forests, args.repeats))
 
 
 if __name__ == "__main__":
