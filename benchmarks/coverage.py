@@ -1,6 +1,6 @@
-"""How often the interval of a gain holds, and how good the splits are that races choose by it.
+"""How often the interval of a gain holds, and which cuts heavy tails favour.
 
-    python benchmarks/coverage.py [--samples 2000] [--only arms|races|tails]
+    python benchmarks/coverage.py [--samples 2000] [--only arms|tails]
 
 The first table has one fixed arm over 50,000 rows each, and the share of random samples whose
 interval (`edgeforest.intervals`, at 1.96 standard errors) holds the true gain. Beside it, how often
@@ -8,12 +8,11 @@ the true gain lies above the interval: these are the misses that make a race dro
 keep. A sample of one class only has no interval: races go on there, so it is left out and counted in
 the column before.
 
-The second table has races: the nodes of 1,000 rows or more, and the share of them whose split comes
-within 10 % of the best gain of all arms that raced, or within 0.001 of the impurity.
-
-The third table has nodes with lognormal targets, and normal ones for comparison: the best cut among
+The second table has nodes with lognormal targets, and normal ones for comparison: the best cut among
 all values beside the best of 15 cuts at equal mass. It shows how often the former cuts off less than
 1 % of the rows, and what either gains on fresh rows, of what the best cut there gains.
+
+guarantee.py has the splits that races choose by these intervals.
 """
 
 import argparse
@@ -22,16 +21,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from edgeforest import Rng, core_pure
-from edgeforest.arms import arms
-from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, criterion_of, find_split
-from edgeforest.engines.numpy_nodes import ENGINE
+from edgeforest.core_pure import criterion_of
 from edgeforest.intervals import Interval, axis
 
 ROWS = 50_000
 SIZES = 256, 1000, 4000
 Z = 1.96
-LEAST = 1000  # rows of the nodes that are looked at
 
 Draw = Callable[[int], tuple[list[int], list[int]]]  # from a number of rows to (left, total) cells
 
@@ -134,84 +129,6 @@ def show_coverage(samples: int) -> None:
         print(line + "|", flush=True)
 
 
-# ---- Races ------------------------------------------------------------------------------------
-
-
-def tables() -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-    """Every set that races are shown on: its name, the criterion, rows and labels."""
-    n = 60_000
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(n, 12))
-    noise = rng.normal(size=n)
-    signal = X[:, 0] + 0.7 * X[:, 1] * (X[:, 2] > 0) + 0.5 * X[:, 3]
-    for criterion in ("gini", "entropy"):
-        yield "strong, 3 classes", criterion, X, np.digitize(signal + noise, [-0.8, 0.8])
-        yield "weak, 2 classes", criterion, X, (0.2 * signal + noise > 0).astype(int)
-        yield "none, 2 classes", criterion, X, (noise > 0).astype(int)
-        edges = np.quantile(signal + noise, np.arange(1, 20) / 20)
-        yield "20 classes", criterion, X, np.digitize(signal + noise, edges)
-        rare = (X[:, 0] > 3) | (X[:, 1] + X[:, 2] > 4.5)
-        yield f"class of {rare.mean():.2%}", criterion, X, rare.astype(int)
-        mixed = np.where(rare, 2, 0.3 * X[:, 3] + noise > 0)
-        yield "the same beside two others", criterion, X, mixed.astype(int)
-    yield "strong", "mse", X, signal + noise
-    yield "weak", "mse", X, 0.2 * signal + noise
-    yield "lognormal", "mse", X, np.exp(0.5 * signal + 1.5 * noise)
-
-
-def race_all(X: np.ndarray, y: np.ndarray, criterion: str) -> np.ndarray:
-    """Train three trees; of each large node (good enough, insertions, those of exact)."""
-    notes = []
-
-    def probed(task, nodes, start, end, rng, wanted):
-        twin = Rng()
-        twin.z, twin.w = rng.z, rng.w  # to draw the same features and bins again
-        before = task.budget.spent.insertions
-        split = yield from find_split(task, nodes, start, end, rng, wanted)
-        if end - start < LEAST or split is None:
-            return split
-        cost = task.budget.spent.insertions - before
-        racing, stride = nodes.contenders(start, end, twin)
-        nodes.count(racing, stride, start, end)
-        total = nodes.total(racing[0], stride)
-        gains = {}
-        for c in racing:
-            for t, _, left in arms(c.h, c.bins, stride, c.equal):
-                gain = task.criterion.describe(left, total, True)[0]
-                gains[c.feature, c.cuts[t]] = gain
-        slack = TOLERANCE_IMPURITY * task.criterion.impurity(total)
-        best, chosen = max(gains.values()), gains[split.feature, split.code]
-        good = chosen >= best * (1 - TOLERANCE) or chosen >= best - slack
-        notes.append((good, cost, (end - start) * len(racing)))
-        return split
-
-    core_pure.find_split = probed
-    core_pure.train(
-        np.ascontiguousarray(X, np.float32),
-        y,
-        criterion=criterion,
-        n_trees=3,
-        max_depth=8,
-        max_samples=1.0,
-        engine=ENGINE,
-    )
-    core_pure.find_split = find_split
-    return np.array(notes, float)
-
-
-def show_races() -> None:
-    """Print the second table."""
-    print("| races | criterion | nodes | good enough | insertions, of those of exact |")
-    print("|---|---|---|---|---|")
-    for name, criterion, X, y in tables():
-        good, cost, exact = race_all(X, y, criterion).T
-        print(
-            f"| {name} | {criterion} | {len(good)} | {good.mean():.3f} "
-            f"| {cost.sum() / exact.sum():.2f} |",
-            flush=True,
-        )
-
-
 # ---- Heavy tails ------------------------------------------------------------------------------
 
 
@@ -239,7 +156,7 @@ def best_cuts(X: np.ndarray, y: np.ndarray, features: np.ndarray) -> tuple[tuple
 
 
 def show_tails(repeats: int = 30, fresh: int = 400_000) -> None:
-    """Print the third table."""
+    """Print the second table."""
     print("| targets | rows of a node | cuts off < 1 % | fresh gain: any cut | at equal mass |")
     print("|---|---|---|---|---|")
     for lognormal in (False, True):
@@ -272,13 +189,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--samples", type=int, default=2000)
-    parser.add_argument("--only", choices=["arms", "races", "tails"])
+    parser.add_argument("--only", choices=["arms", "tails"])
     args = parser.parse_args()
     if args.only in (None, "arms"):
         show_coverage(args.samples)
-    if args.only in (None, "races"):
-        print()
-        show_races()
     if args.only in (None, "tails"):
         print()
         show_tails()

@@ -12,6 +12,8 @@ is looked for where data.py looks; without it that set is left out.
 import argparse
 import csv
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import data
@@ -23,55 +25,71 @@ LEAST = 1000  # rows of the nodes that are looked at
 NUMBERS = ("age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week")
 
 
-def gains(left: Any, total: Any, regression: bool) -> Any:
-    """The gain of splits with these sums on the left; they lie along the first axis."""
-    n = total[0] if regression else total.sum()
-    n_left = left[0] if regression else left.sum(axis=0)
-    n_right = n - n_left
-    some = (n_left > 0) & (n_right > 0)
-    on_left, on_right = np.maximum(n_left, 1), np.maximum(n_right, 1)
-    if regression:
-        d = left[1] - total[1] * n_left / n
-        gain = (d * d / on_left + d * d / on_right) / n
-    else:
-        right = total[:, None] - left
-        sums = (left * left).sum(axis=0) / on_left + (right * right).sum(axis=0) / on_right
-        gain = sums / n - (total / n).dot(total / n)
-    return np.where(some, gain, 0.0)
+@dataclass
+class Quality:
+    """The gains at one node: of its split, of the best arm that raced, of the best of any threshold."""
+
+    chosen: float
+    raced: float
+    best: float
+    impurity: float
+    rows: int
+
+    @property
+    def good(self) -> bool:
+        return self.chosen >= 0.9 * self.best or self.best - self.chosen <= 0.001 * self.impurity
 
 
-def impurity(total: Any, regression: bool) -> float:
-    if regression:
-        return float(total[2] / total[0] - (total[1] / total[0]) ** 2)
-    return float(1.0 - ((total / total.sum()) ** 2).sum())
+def impurities(cells: Any, criterion: str) -> tuple[Any, Any]:
+    """(rows, rows times impurity) of cells; classes, or powers of the target, lie along axis 0."""
+    if criterion == "mse":
+        n = cells[0]
+        return n, cells[2] - cells[1] * cells[1] / np.maximum(n, 1)
+    n = cells.sum(axis=0)
+    if criterion == "gini":
+        return n, n - (cells * cells).sum(axis=0) / np.maximum(n, 1)
+    logs = cells * np.log2(np.maximum(cells, 1))
+    return n, n * np.log2(np.maximum(n, 1)) - logs.sum(axis=0)
 
 
-def is_good(task: Any, nodes: Any, start: int, end: int, rng: Rng, split: Any) -> bool:
+def gains(left: Any, total: Any, criterion: str) -> Any:
+    """The gain of splits with these cells on the left; they lie along the last axis."""
+    n, whole = impurities(total, criterion)
+    n_left, on_left = impurities(left, criterion)
+    n_right, on_right = impurities(total[:, None] - left, criterion)
+    return np.where((n_left > 0) & (n_right > 0), (whole - on_left - on_right) / n, 0.0)
+
+
+def quality(task: Any, nodes: Any, start: int, end: int, rng: Rng, split: Any) -> Quality:
     """Count the node by every code of its drawn features, and compare."""
-    regression = task.data.regression
+    criterion = task.grown.criterion
     rows = nodes.rows[start:end]
     times, labels = nodes.drawn[rows].astype(float), nodes.labels[rows].astype(float)
     weights = [times * labels**k for k in range(3)]
-    if not regression:
+    if criterion != "mse":
         weights = [times * (labels == k) for k in range(task.data.width)]
     total = np.array([w.sum() for w in weights])
-    best = chosen = 0.0
+    best = raced = chosen = 0.0
     first = 0 if task.data.raw else 1  # code 0 is for missing values
     for c in nodes.contenders(start, end, rng)[0]:
         codes = nodes.codes[rows, c.feature]
         cells = np.array([np.bincount(codes, w, 256) for w in weights])
         left = cells[:, first:] if c.equal else cells[:, first:].cumsum(axis=1)
         missing = cells[:, :1] if first else np.zeros((len(cells), 1))
-        both = [gains(left + side, total, regression) for side in (0.0 * missing, missing)]
+        both = [gains(left + side, total, criterion) for side in (0.0 * missing, missing)]
         best = max(best, both[0].max(), both[1].max())
+        cuts = [max(0, code - first) for code in c.cuts[: c.bins]]
+        raced = max(raced, both[0][cuts].max(), both[1][cuts].max())
         if c.feature == split.feature:
             chosen = both[bool(split.missing_left)][max(0, split.code - first)]
-    return bool(chosen >= 0.9 * best or best - chosen <= 0.001 * impurity(total, regression))
+    n, whole = impurities(total, criterion)
+    return Quality(float(chosen), float(raced), float(best), float(whole / n), end - start)
 
 
-def measured(X: Any, y: Any, **options: Any) -> tuple[int, float, int]:
-    """Train; returns the nodes that were looked at, the share of good splits, and the insertions."""
-    notes: list[bool] = []
+@contextmanager
+def probe() -> Iterator[list[Quality]]:
+    """The quality of every split of 1,000 rows or more that the NumPy engine finds meanwhile."""
+    notes: list[Quality] = []
     plain = core_pure.find_split
 
     def probed(task: Any, nodes: Any, start: int, end: int, rng: Rng, wanted: int) -> Iterator[Any]:
@@ -79,15 +97,22 @@ def measured(X: Any, y: Any, **options: Any) -> tuple[int, float, int]:
         twin.z, twin.w = rng.z, rng.w  # to draw the same features again
         split = yield from plain(task, nodes, start, end, rng, wanted)
         if split is not None and end - start >= LEAST:
-            notes.append(is_good(task, nodes, start, end, twin, split))
+            notes.append(quality(task, nodes, start, end, twin, split))
         return split
 
     core_pure.find_split = probed  # type: ignore[assignment]
     try:
-        forest = train(X, y, engine="numpy", max_samples=1.0, **options)
+        yield notes
     finally:
         core_pure.find_split = plain
-    return len(notes), float(np.mean(notes)) if notes else 1.0, forest.spent.insertions
+
+
+def measured(X: Any, y: Any, **options: Any) -> tuple[int, float, int]:
+    """Train; returns the nodes that were looked at, the share of good splits, and the insertions."""
+    with probe() as notes:
+        forest = train(X, y, engine="numpy", max_samples=1.0, **options)
+    share = float(np.mean([q.good for q in notes])) if notes else 1.0
+    return len(notes), share, forest.spent.insertions
 
 
 def adult(given: str | None) -> data.Table | None:
