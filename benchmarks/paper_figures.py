@@ -127,6 +127,7 @@ def draw_scaling(results: dict[str, np.ndarray], out: Path) -> None:
             [f"logarithmic, R² {curve[1]:.2f}", f"linear, R² {line[1]:.2f}"], frameon=False
         )
         panel.set_xlabel("rows")
+        panel.set_xticks([0, 40_000, 80_000, 120_000])
         panel.set_ylim(bottom=0)
         panel.xaxis.set_major_formatter(lambda v, _: f"{v:,.0f}")
         panel.yaxis.set_major_formatter(lambda v, _: f"{v:,.0f}")
