@@ -21,7 +21,7 @@ EXACT_BELOW = 1000  # rows: smaller nodes are counted whole, since the bandit ca
 LOOK_ROWS = 256  # rows of a node in which a feature must vary to take part
 ROWS_PER_BIN = 32  # a node of so many rows has one bin more ...
 MORE_BINS = 4  # ... up to so many times n_bins
-NO_BINS = bytes(256)  # a table that has every code in the bin of missing values
+NO_BINS = bytes(32)  # a part of a table that has every code in the bin of missing values
 
 
 def bins_for(task: "Any", n: "int") -> "int":
@@ -163,9 +163,9 @@ class Nodes:
             spaced = spaced_of(bins, n)
             wanted = between(present, bins - spaced)
             if spaced:
-                first, last = before + 1, len(data.bounds[f]) - 1
-                wanted += [first + (last - first) * i // (spaced + 1) for i in range(1, spaced + 1)]
-                wanted = [cut for cut in sorted(set(wanted)) if before < cut < last]
+                from edgeforest.second_look import and_spaced
+
+                wanted = and_spaced(wanted, spaced, before + 1, len(data.bounds[f]) - 1)
         while len(self.tables) <= place:
             self.tables.append(bytearray(256))
         table = self.tables[place]
@@ -175,7 +175,10 @@ class Nodes:
                 table[before + 1 : cuts[b] + 1] = bytes([b]) * (cuts[b] - before)
                 before = cuts[b]
         else:
-            table[:] = NO_BINS  # the node has no other codes, unless its data change meanwhile
+            for b in range(0, 256, 32):
+                table[b : b + 32] = (
+                    NO_BINS  # no other codes are there, unless data change meanwhile
+                )
             b = 1
             for code in present:
                 while code > cuts[b]:
@@ -346,19 +349,23 @@ class Nodes:
 def distinct(codes: "list[int]") -> "list[int]":
     """These codes in order, each once. (A set would take a board three times as long.)"""
     codes.sort()
-    found = [codes[0]]
+    last = 0
     for code in codes:
-        if code != found[-1]:
-            found.append(code)
-    return found
+        if code != codes[last]:
+            last += 1
+            codes[last] = code
+    return codes[: last + 1]
 
 
 def between(codes: "list[int]", bins: "int") -> "list[int]":
     """Midway between every two of these codes; evenly over them if they need more bins."""
     many = len(codes)
     bins = min(bins, many)
-    places = [i * many // bins for i in range(1, bins)]
-    return [(codes[i - 1] + codes[i]) >> 1 for i in places]
+    cuts = [0] * (bins - 1)
+    for i in range(1, bins):
+        at = i * many // bins
+        cuts[i - 1] = (codes[at - 1] + codes[at]) >> 1
+    return cuts
 
 
 def sides(word: "int", code: "int") -> "tuple[int, bytearray]":

@@ -1,4 +1,4 @@
-"""A second look at the threshold that has won the race of a large node.
+"""Large nodes: more cuts, and a second look at the threshold that has won the race.
 
 A race has its thresholds between bins of codes. Here every code near the winning threshold is one:
 the rows whose codes lie there are counted once more, by code. They are few, because what lies further
@@ -74,6 +74,12 @@ def second_look(
         if above <= fine.bins:  # midway to the next code that was seen
             split.code = low - 1 + ((t + above) >> 1)
     return split
+
+
+def and_spaced(cuts: "list[int]", spaced: "int", first: "int", last: "int") -> "list[int]":
+    """These cuts and some that are equally spaced between the codes first and last of a feature."""
+    cuts += [first + (last - first) * i // (spaced + 1) for i in range(1, spaced + 1)]
+    return [cut for cut in sorted(set(cuts)) if first <= cut < last]
 
 
 def count_within(
