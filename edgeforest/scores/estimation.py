@@ -20,7 +20,7 @@ from edgeforest import engines
 from edgeforest.budget import Budget
 from edgeforest.engines import sampling
 from edgeforest.forest import Forest
-from edgeforest.scores import metrics
+import edgeforest.scores.metrics as metrics
 from edgeforest.scores.evaluation import Evaluation, answered, commonest
 from edgeforest.splits import Block, choose
 

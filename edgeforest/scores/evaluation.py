@@ -19,7 +19,7 @@ from typing import Any
 from edgeforest.forest import Forest
 from edgeforest.forests.walking import forest_of
 from edgeforest.host.names import listed, quoted
-from edgeforest.scores import metrics
+import edgeforest.scores.metrics as metrics
 from edgeforest.scores.familiarity import Familiarity
 from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.cells import parse_number

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from edgeforest.sources import in_c
+import edgeforest.sources.in_c as in_c
 from edgeforest.sources.base import SourceError
 from edgeforest.sources.columns import checked_rows, distinct_names, extended
 from edgeforest.sources.file import OnProgress, PathType

@@ -9,7 +9,5 @@ from typing import Any
 text: Any
 try:
     from edgeforest.engines import native_text as text
-except (
-    Exception
-):  # not compiled, or damaged: then Python is slower, and `edgeforest engines` says why
+except Exception:  # not compiled, or damaged: `edgeforest engines` says why
     text = None

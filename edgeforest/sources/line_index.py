@@ -26,7 +26,7 @@ from typing import IO
 from edgeforest import files
 from edgeforest.sources.base import SourceError
 from edgeforest.sources.file import plain_file
-from edgeforest.sources import in_c
+import edgeforest.sources.in_c as in_c
 from edgeforest.sources.records import Records, line_ends
 from edgeforest.sources.text_file import TextFile
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from itertools import accumulate, compress
 
-from edgeforest.sources import in_c
+import edgeforest.sources.in_c as in_c
 
 # Python before 3.11.5 (Debian 12 has 3.11.2) goes on in a wrong place when a possessive group fails
 # half way.

@@ -21,7 +21,7 @@ from operator import not_
 from typing import TYPE_CHECKING, Any
 
 from edgeforest.host.names import listed, problem, quoted, short
-from edgeforest.sources import in_c
+import edgeforest.sources.in_c as in_c
 from edgeforest.sources.base import SourceError, check_columns
 from edgeforest.sources.cells import MAX_NUMBER, parse_number
 from edgeforest.sources.columns import without
