@@ -44,6 +44,9 @@ SOURCE_FOLDERS = (
 )
 BOARD = Path(__file__).resolve().parent / "cortex_m3"
 BUILD_TIMEOUT = 400
+# Headers that are made of all sources, and sources of ours that have something for them.
+GENERATED = ("compressed.data.h", "moduledefs.h", "qstrdefs.generated.h", "root_pointers.h")
+WITH_NAMES = ("module.c", "predictor.c", "trees.c")
 
 COMPILERS = ("arm-none-eabi-gcc", "avr-gcc", "riscv64-unknown-elf-gcc")
 COMPILER_PACKAGES = (
@@ -175,7 +178,8 @@ def source_version(folder: Path) -> str:
 def board_mark() -> str:
     """A checksum of what the firmware is built from: when that changes, it is built again."""
     digest = hashlib.sha256(source_version(RUNTIMES / "micropython-source").encode())
-    for path in sorted(BOARD.iterdir()):
+    named = [BOARD.parent.parent / "firmware" / "natmod" / name for name in WITH_NAMES]
+    for path in [*sorted(BOARD.iterdir()), *named]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
@@ -208,15 +212,20 @@ def build_firmware(build: Path, manifest: Path, mpy_cross: str, modules: str = "
     # Its version is that of the source, not of the repository that git finds around it.
     variables = {"GIT_DIR": str(build / "nowhere"), "MICROPY_MPYCROSS": mpy_cross}
     pairs = [f"{name}={value}" for name, value in given.items()]
-    # Names have numbers, and all parts have to agree on them: make does not see that in a copy.
-    names = build / "genhdr" / "qstrdefs.generated.h"
-    before = names.read_bytes() if names.is_file() else b""
-    if modules:  # which have names of their own
-        shutil.rmtree(names.parent, ignore_errors=True)
-    run([*make, *pairs, str(names)], BUILD_TIMEOUT, variables=variables)
-    if names.read_bytes() != before:
-        for path in build.rglob("*.o"):
-            path.unlink()
+    # What the modules add to them is read again: in a copy make does not see that they have come.
+    again = (
+        [option for name in WITH_NAMES for option in ("-W", f"{modules}/natmod/{name}")]
+        if modules
+        else []
+    )
+    headers = {build / "genhdr" / name: b"" for name in GENERATED}
+    for path in headers:
+        headers[path] = path.read_bytes() if path.is_file() else b""
+    run([*make, *again, *pairs, *map(str, headers)], BUILD_TIMEOUT, variables=variables)
+    changed = [path.name for path, before in headers.items() if path.read_bytes() != before]
+    for noted in build.rglob("*.P"):  # what an object was made of, by its place before the copy
+        if any(name in noted.read_text(encoding="utf-8") for name in changed):
+            noted.with_suffix(".o").unlink(missing_ok=True)
     run([*make, *pairs], BUILD_TIMEOUT, variables=variables)
     return build / "firmware.elf"
 

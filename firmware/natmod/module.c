@@ -96,6 +96,8 @@ const mp_obj_module_t edgeforest_kernel_module = {
     .base = {&mp_type_module},
     .globals = (mp_obj_dict_t *)&globals,
 };
+#ifndef EF_NAMES_ALONE
 MP_REGISTER_MODULE(MP_QSTR__edgeforest_kernel, edgeforest_kernel_module);
+#endif
 
 #endif

@@ -17,3 +17,13 @@ SRC_BOARD_O = shared/runtime/gchelper_native.o shared/runtime/gchelper_thumb2.o
 
 MICROPY_VFS_LFS2 = 1
 MPY_CROSS_FLAGS += -march=armv7m
+
+# MicroPython numbers the names in all C files and shares the words of their error messages. What the
+# kernel has of both is counted in here too, so that a firmware with it, as a user C module, is made of
+# the same objects and few more.
+ifeq ($(USER_C_MODULES),)
+FIRMWARE := $(abspath $(BOARD_DIR)/../../firmware)
+SRC_QSTR += $(addprefix $(FIRMWARE)/natmod/, module.c predictor.c trees.c)
+CFLAGS += -I$(FIRMWARE)/natmod -I$(FIRMWARE)/kernel
+CFLAGS += -DEF_NAMES_ALONE -DEF_BOARD -DEF_WITHOUT_PAPER -DEF_WITHOUT_ENTROPY -DEF_REAL=float
+endif
