@@ -104,8 +104,15 @@ function findMotion() {
   if (mustAsk()) {
     at("sensor").hidden = false;
     at("sensor").onclick = async () => {
-      if ((await ask()) === "granted") return;
-      complain("The motion sensor was refused: allow it in the settings of the browser, and load the page again.");
+      const answer = await ask();
+      if (answer !== "granted") {
+        complain("The motion sensor was refused: allow it in the settings of the browser and load the page again.");
+        return;
+      }
+      at("sensor").hidden = true;
+      setTimeout(() => {
+        if (!live) complain("This device has no motion sensor, or it is silent: motion is simulated here.");
+      }, LOOKS);
     };
   } else if (!window.isSecureContext) {
     complain("Browsers give the motion sensor only to pages from https or localhost; here it is simulated.");
@@ -118,7 +125,7 @@ function findMotion() {
 }
 
 const COLOURS = ["--x", "--y", "--z"];
-const reach = 2500; // hundredths of m/s² at the edge of the trace, at least
+const reach = 2000; // hundredths of m/s² at the edge of the trace, at least
 
 function drawTrace() {
   const canvas = at("trace");
@@ -259,22 +266,40 @@ function removeGesture(gesture) {
   show();
 }
 
+// Lines are made once and then changed: whoever uses the keyboard stays where they are.
+const lines = new Map(); // gesture -> {item, refresh}
+
 function showGestures() {
-  at("gestures").replaceChildren();
-  for (const gesture of gestures) {
-    const item = make("li", at("gestures"));
-    const input = make("input", item, { value: gesture.label, maxLength: LONGEST_LABEL, autocomplete: "off" });
-    input.setAttribute("aria-label", "Name of the gesture");
-    input.onchange = () => rename(gesture, input);
-    const tail = make("div", item, { className: "tail" });
-    const count = recordings.filter((recording) => recording.gesture === gesture.id).length;
-    make("span", tail, { className: "count", textContent: count, title: many(count, "recording") });
-    const remove = make("button", tail, { className: "icon", textContent: "✕", title: "Delete this gesture" });
-    remove.setAttribute("aria-label", `Delete the gesture ${gesture.label}`);
-    remove.onclick = () => removeGesture(gesture);
-    const button = holdButton(item, gesture);
-    button.setAttribute("aria-label", `Hold to record ${gesture.label}`);
+  for (const [gesture, { item }] of lines) {
+    if (gestures.includes(gesture)) continue;
+    item.remove();
+    lines.delete(gesture);
   }
+  for (const gesture of gestures) {
+    if (!lines.has(gesture)) lines.set(gesture, makeLine(gesture));
+    lines.get(gesture).refresh();
+  }
+}
+
+function makeLine(gesture) {
+  const item = make("li", at("gestures"));
+  const input = make("input", item, { maxLength: LONGEST_LABEL, autocomplete: "off" });
+  input.setAttribute("aria-label", "Name of the gesture");
+  input.onchange = () => rename(gesture, input);
+  const tail = make("div", item, { className: "tail" });
+  const number = make("span", tail, { className: "count" });
+  const remove = make("button", tail, { className: "icon", textContent: "×" });
+  remove.onclick = () => removeGesture(gesture);
+  const hold = holdButton(item, gesture);
+  const refresh = () => {
+    const count = recordings.filter((recording) => recording.gesture === gesture.id).length;
+    input.value = gesture.label;
+    number.textContent = count;
+    number.title = many(count, "recording");
+    remove.setAttribute("aria-label", `Delete the gesture ${gesture.label}`);
+    hold.setAttribute("aria-label", `Hold to record ${gesture.label}`);
+  };
+  return { item, refresh };
 }
 
 function showRecordings() {
@@ -290,29 +315,37 @@ function showRecordings() {
     sparkline(item, recording.samples);
     const seconds = (recording.samples.length / 3 / HERTZ).toFixed(1);
     make("span", item, { className: "length", textContent: `${seconds} s` });
-    const remove = make("button", item, { className: "icon", textContent: "✕" });
+    const remove = make("button", item, { className: "icon", textContent: "×" });
     remove.setAttribute("aria-label", `Delete recording ${recording.number} of ${label}`);
     remove.onclick = () => {
+      const place = [...at("recordings").children].indexOf(item);
       forget(recording);
       show();
+      const left = at("recordings").querySelectorAll("button");
+      (left[Math.min(place, left.length - 1)] ?? at("all").querySelector("summary")).focus();
     };
   }
   for (const id of ["save-json", "save-csv", "forget-all"]) at(id).disabled = !recordings.length;
 }
 
-// The force of a recording as a line.
+// x, y and z of a recording as lines.
 function sparkline(parent, samples) {
-  const force = [];
-  for (let i = 0; i < samples.length; i += 6) force.push(Math.hypot(samples[i], samples[i + 1], samples[i + 2]));
-  const high = Math.max(3000, ...force);
-  const points = force.map((f, i) => `${((100 * i) / (force.length - 1)).toFixed(1)} ${(29 - (28 * f) / high).toFixed(1)}`);
-  const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const names = "http://www.w3.org/2000/svg";
+  const picture = document.createElementNS(names, "svg");
   picture.setAttribute("viewBox", "0 0 100 30");
   picture.setAttribute("preserveAspectRatio", "none");
   picture.setAttribute("aria-hidden", "true");
-  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-  path.setAttribute("d", `M${points.join("L")}`);
-  picture.append(path);
+  const high = Math.max(1500, ...samples.map(Math.abs));
+  const last = samples.length / 3 - 1;
+  for (const axis of [0, 1, 2]) {
+    const points = [];
+    for (let i = 0; i <= last; i += 2) {
+      points.push(`${((100 * i) / last).toFixed(1)} ${(15 - (14 * samples[3 * i + axis]) / high).toFixed(1)}`);
+    }
+    const path = document.createElementNS(names, "path");
+    path.setAttribute("d", `M${points.join("L")}`);
+    picture.append(path);
+  }
   parent.append(picture);
 }
 
@@ -364,7 +397,7 @@ const heard = {
     const score = {
       right,
       tested,
-      lines: [...counts].map(([line, count]) => `${line} ${times(count)}`),
+      mistakes: [...counts].map(([line, count]) => `${line} ${times(count)}`),
       cost: `${trees} trees from ${many(rows, "window")} of a second, in ${seconds.toFixed(1)} s`,
       seconds,
       insertions,
@@ -402,14 +435,14 @@ worker.onerror = () =>
 
 function setModel(found) {
   model = found;
-  const { right, tested, lines, cost } = model.score;
+  const { right, tested, mistakes, cost } = model.score;
   at("score").hidden = false;
   at("percent").textContent = tested ? `${Math.floor((100 * right) / tested)} %` : "–";
   at("outof").textContent = tested
     ? `${right} of ${many(tested, "recording")} recognised by a forest that had not learned them`
     : "There was no time to test it: allow more.";
   at("mistakes").replaceChildren();
-  for (const line of lines) make("li", at("mistakes"), { textContent: line });
+  for (const line of mistakes) make("li", at("mistakes"), { textContent: line });
   at("cost").textContent = cost;
   at("untaught").hidden = true;
   at("live").hidden = false;

@@ -6,8 +6,9 @@ Samples come as the bytes of int16 numbers in a file. A ValueError is a sentence
 import json
 from array import array
 
-from edgeforest.loading import load
 from gestures import Learner, Recording, Watcher, windows
+
+from edgeforest.loading import load
 
 SAMPLES = "/samples"
 recordings = {}  # by their numbers
@@ -39,17 +40,11 @@ def begin(asked, seconds):
     """Begin to learn: `asked` is the JSON of [[number, label], ...]."""
     global learner
     learner = None
-    learner = Learner(named(asked), seconds)
-
-
-def named(asked):
-    """The recordings that are asked for, with their labels."""
     found = []
     for number, label in json.loads(asked):
-        recording = recordings[number]
-        recording.label = label
-        found.append(recording)
-    return found
+        recordings[number].label = label
+        found.append(recordings[number])
+    learner = Learner(found, seconds)
 
 
 def step(milliseconds):
@@ -108,8 +103,8 @@ def clear():
 def table(asked):
     """All rows as the text of a CSV file; `asked` as for `begin`."""
     lines = [",".join(windows().names) + ",recording,gesture"]
-    for place, recording in enumerate(named(asked), 1):
-        label = '"' + recording.label.replace('"', '""') + '"'
-        for row in recording.read():
+    for place, (number, label) in enumerate(json.loads(asked), 1):
+        label = '"' + label.replace('"', '""') + '"'
+        for row in recordings[number].read():
             lines.append(",".join(str(value) for value in row) + f",{place},{label}")
     return "\n".join(lines) + "\n"

@@ -9,7 +9,8 @@ let files = null;
 let learning = false;
 let reading = false;
 let pumping = false;
-let inside = 0; // milliseconds in WebAssembly since learning began
+let inside = 0; // milliseconds in WebAssembly: since learning began ...
+let total = 0; // ... and since the page was opened
 
 async function start() {
   const micropython = await globalThis.loadMicroPython({
@@ -28,6 +29,7 @@ async function start() {
       return page[name](...given);
     } finally {
       inside += performance.now() - began;
+      total += performance.now() - began;
     }
   };
 }
@@ -90,7 +92,7 @@ function pump() {
       } else {
         learning = false;
         const learned = JSON.parse(python("finish"));
-        postMessage({ kind: "learned", seconds: inside / 1000, ...learned });
+        postMessage({ kind: "learned", seconds: inside / 1000, total: total / 1000, ...learned });
       }
     } else if (reading) {
       reading = python("read");
