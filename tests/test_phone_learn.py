@@ -14,6 +14,7 @@ import random
 import time
 from array import array
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
@@ -472,23 +473,29 @@ def test_the_files_of_the_page_run_in_cpython(gestures):
     assert doctest.testmod(gestures).failed == 0
 
 
-@pytest.mark.parametrize(("tick", "said"), [(300, None), (2000, "allow more time")])
-def test_the_seconds_are_a_limit(gestures, monkeypatch, tick, said):
-    """With a clock that only goes on when it is looked at."""
+def test_the_seconds_are_a_limit(gestures, monkeypatch):
+    """With a clock that only goes on when it is looked at, by steps from short to long."""
     r = random.Random(3)
-    recordings = [gestures.Recording(on_grid(motion(k, r)), k) for k in GESTURES * 3]
-    clock = iter(range(0, 10**9, tick))
-    monkeypatch.setattr(gestures, "ticks_ms", lambda: next(clock))
-    learner = gestures.Learner(recordings, 10.0)
-    if said:
-        with pytest.raises(ValueError, match=said):
-            learner.step(10**9)
-        assert sum(recording.rows is not None for recording in recordings) >= 2
-        return
-    assert learner.step(10**9) == 1
-    assert learner.tested < len(recordings)  # there was no time to test all of them
-    assert learner.spent <= 10.0 + 2 * tick / 1000
-    assert len(learner.forest) >= 1
+    made = [(k, on_grid(motion(k, r))) for k in GESTURES * 3]
+    tested = []
+    for tick in (10, 20, 24, 28, 32, 36, 40, 60, 2000):
+        clock = iter(range(0, 10**9, tick))
+        for place in (f"{gestures.__name__}.ticks_ms", "edgeforest.budget._ticks"):
+            monkeypatch.setattr(place, partial(next, clock))
+        learner = gestures.Learner([gestures.Recording(s, k) for k, s in made], 10.0)
+        try:
+            assert learner.step(10**9) == 1
+            tested.append(learner.tested)
+            assert len(learner.forest) >= 1
+        except ValueError:
+            tested.append(-1)
+        looks = 60  # at most, from the time that is up to the end of what is in hand
+        assert learner.spent <= 10.0 + looks * tick / 1000
+    assert tested == sorted(tested, reverse=True)
+    assert tested[0] == len(made)
+    assert 0 < tested[4] < len(made)
+    with pytest.raises(ValueError, match="too little time"):
+        gestures.Learner([gestures.Recording(s, k) for k, s in made], 10.0).step(10**9)
 
 
 @needs_wasm

@@ -36,6 +36,7 @@ FEATURES = ("mean", "deviation", "range", "crossings", "change")  # of x, y, z a
 TREES = 20
 FOLDS = 5  # each recording is left out once, a fifth of them at a time
 READING = 0.3  # of the whole work, about: recordings become rows
+LATE = "There is too little time for so many recordings; allow more, or learn again: some are read now."
 
 
 def windows():
@@ -113,10 +114,7 @@ class Learner:
         n = len(self.recordings)
         for i, recording in enumerate(self.recordings):
             if self.spent > self.seconds / 2:
-                raise ValueError(
-                    "Reading so many recordings takes longer; allow more time, or learn again: "
-                    "what was read is kept."
-                )
+                raise ValueError(LATE)
             recording.read()
             yield READING * (i + 1) / n
         self.doing = "Growing the forest"
@@ -129,31 +127,37 @@ class Learner:
         fold_of = self._folds(folds)
         for fold in range(folds):
             inside = [r for i, r in enumerate(self.recordings) if fold_of[i] != fold]
-            seconds = (self.seconds - self.spent) / (folds - fold)
-            if seconds < 0.01:
-                break  # the score is of fewer recordings then
-            for part in self._train(inside, seconds):
-                yield READING + (fold + 1 + part) * each
+            try:
+                for part in self._train(inside, (self.seconds - self.spent) / (folds - fold)):
+                    yield READING + (fold + 1 + part) * each
+            except ValueError:
+                break  # the score is of the recordings so far
             for i in range(n):
                 if fold_of[i] == fold:
                     self._ask(i)
 
     def _train(self, recordings, seconds):
         """Train on these recordings; yields the part that is done."""
+        if seconds < 0.01:
+            raise ValueError(LATE)
         names = windows().names  # so that the model knows its windows: Windows.of(forest)
         rows, labels = [], []
         for recording in recordings:
             rows += recording.rows
             labels += [recording.label] * len(recording.rows)
-        training = Training(
-            [array("h", [row[f] for row in rows]) for f in range(len(names))],
-            labels,
-            by_column=True,  # read faster than rows
-            names=names,
-            n_trees=TREES,
-            budget=Budget(seconds=max(seconds, 0.001)),
-            seed=self.seed,
-        )
+        columns = [array("h", [row[f] for row in rows]) for f in range(len(names))]
+        try:
+            training = Training(
+                columns,  # which are read faster than rows
+                labels,
+                by_column=True,
+                names=names,
+                n_trees=TREES,
+                budget=Budget(seconds=seconds),
+                seed=self.seed,
+            )
+        except ValueError:  # the time was up while they were read
+            raise ValueError(LATE) from None
         for task in training:
             yield len(task.grown) / TREES
         self._latest = training.forest()
