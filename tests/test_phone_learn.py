@@ -8,25 +8,42 @@ from __future__ import annotations
 
 import csv
 import doctest
+import hashlib
 import json
-import math
 import random
+import shutil
+import ssl
+import subprocess
+import sys
 import time
+import urllib.request
 from array import array
 from collections.abc import Iterator
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from phone_pages import PHONE, complaints, load_module, phone, take_pictures, text
+from phone_pages import (
+    GESTURES,
+    PHONE,
+    Reading,
+    complaints,
+    learn_here,
+    load_module,
+    motion,
+    on_grid,
+    phone,
+    take_pictures,
+    text,
+)
 from runtimes import (
     ROOT,
     TIMEOUT,
     Browser,
+    needs,
     needs_browser,
     needs_wasm,
     serve,
@@ -36,9 +53,7 @@ from edgeforest import cli, load
 from edgeforest.export import to_onnx
 
 LEARN = PHONE / "learn"
-GESTURES = ("shake", "circle", "nod")
 EACH = 30
-Reading = tuple[float, float, float, float]
 
 
 @pytest.fixture(scope="module")
@@ -165,59 +180,6 @@ for (const kind of ["answer", "learned"]) {
 # ---- Motion -----------------------------------------------------------------------------------
 
 
-def turned(force: tuple[float, float, float], angles: list[float]) -> list[float]:
-    """A force as a phone feels it that is held at these angles."""
-    x, y, z = force
-    a, b, c = angles
-    y, z = y * math.cos(a) - z * math.sin(a), y * math.sin(a) + z * math.cos(a)
-    x, z = x * math.cos(b) + z * math.sin(b), z * math.cos(b) - x * math.sin(b)
-    x, y = x * math.cos(c) - y * math.sin(c), x * math.sin(c) + y * math.cos(c)
-    return [x, y, z]
-
-
-def motion(kind: str, r: random.Random, start: float = 0.0) -> list[Reading]:
-    """A gesture as a browser tells it: about 60 readings a second, never quite on time."""
-    speed, force = 2 * math.pi * r.uniform(1.1, 2.8), r.uniform(3, 13)
-    phase, faster = r.uniform(0, 2 * math.pi), r.uniform(-0.3, 0.3)
-    held = [r.gauss(0, 0.3) for _ in range(3)]
-    trembling, seconds = r.uniform(0.1, 0.8), r.uniform(1.4, 2.6)
-    beats = accumulate(1000 / 60 + r.gauss(0, 1.5) for _ in range(round(60 * seconds)))
-    readings = []
-    for beat in beats:
-        s = beat / 1000
-        angle = phase + speed * s * (1 + faster * s / seconds)
-        push = (0.0, 0.0, 0.0)
-        tilt = list(held)
-        if kind == "shake":
-            push = (force * math.sin(angle), force / 5 * math.sin(angle + 1), 0)
-        elif kind == "circle":
-            push = (force * math.sin(angle), force * math.cos(angle), 0)
-        else:
-            tilt[0] += 0.9 * min(1, force / 8) * math.sin(angle / 2)
-        gravity = turned((0, 0, 9.81), [*tilt[:2], 0])
-        x, y, z = (
-            a + b + r.gauss(0, trembling) for a, b in zip(gravity, turned(push, held), strict=True)
-        )
-        readings.append((x, y, z, start + beat))
-    return readings
-
-
-def on_grid(readings: list[Reading]) -> array[int]:
-    """50 samples a second in whole numbers, as motion.js should make them."""
-    samples: array[int] = array("h")
-    due, before = readings[0][3], readings[0]
-    for now in readings:
-        while due <= now[3]:
-            part = (due - before[3]) / (now[3] - before[3]) if now[3] > before[3] else 1.0
-            samples.extend(
-                math.floor(100 * (a + part * (b - a)) + 0.5)
-                for a, b in zip(before[:3], now[:3], strict=True)
-            )
-            due += 20
-        before = now
-    return samples
-
-
 def motions(seed: int, each: int) -> list[tuple[int, list[Reading]]]:
     """Recordings in the order of their time, with a pause before each: (gesture, readings)."""
     r = random.Random(seed)
@@ -233,16 +195,6 @@ def flat(recordings: list[dict[str, Any]]) -> list[tuple[str, array[int]]]:
         (found["gesture"], array("h", [v for sample in found["samples"] for v in sample]))
         for found in recordings
     ]
-
-
-def learn_here(gestures: ModuleType, recordings: list[tuple[str, array[int]]]) -> Any:
-    """The same in CPython: the same file, the same recordings."""
-    learner = gestures.Learner(
-        [gestures.Recording(samples, label) for label, samples in recordings], 1e6
-    )
-    while learner.step(1000) < 1:
-        pass
-    return learner
 
 
 # ---- The page ---------------------------------------------------------------------------------
@@ -510,6 +462,33 @@ def test_the_folder_has_our_files_unchanged(folder, make):
     manifest = json.loads((folder / "manifest.webmanifest").read_text(encoding="utf-8"))
     assert {icon["src"] for icon in manifest["icons"]} <= there
     assert '"VERSION"' not in (folder / "sw.js").read_text(encoding="utf-8")
+
+
+@needs(shutil.which("openssl") is not None, "there is no openssl here: install it")
+def test_the_server_at_home_speaks_https(tmp_path):
+    (tmp_path / "index.html").write_text("the page", encoding="utf-8")
+    command = [sys.executable, str(LEARN / "serve.py"), "--folder", str(tmp_path)]
+    server = subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        fingerprint, address = (server.stdout.readline().split()[-1] for _ in range(2))
+        assert address.startswith("https://127.0.0.1:")
+        trusting = ssl.create_default_context()
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        with urllib.request.urlopen(address, context=trusting, timeout=TIMEOUT) as answer:
+            assert answer.read() == b"the page"
+        given = ssl.get_server_certificate(("127.0.0.1", int(address[:-1].rpartition(":")[2])))
+        assert hashlib.sha256(ssl.PEM_cert_to_DER_cert(given)).hexdigest() == fingerprint
+    finally:
+        server.terminate()
+        server.wait()
+        if server.stdout:
+            server.stdout.close()
 
 
 def test_a_missing_runtime_is_said(make, tmp_path):
