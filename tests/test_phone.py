@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import random
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from runtimes import ROOT, Browser, needs_browser, needs_onnx_web, serve
+from phone_pages import PHONE, complaints, load_module, phone, take_pictures, text
+from runtimes import Browser, needs_browser, needs_onnx_web, serve
 
-PHONE = ROOT / "examples" / "phone"
-WIDTH, HEIGHT = 390, 844  # of a phone, in the browser's pixels
 pytestmark = [needs_browser, needs_onnx_web]
-
-
-def load_make() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("phone_make", PHONE / "make.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
 def make() -> ModuleType:
-    return load_make()
+    return load_module(PHONE / "make.py", "phone_make")
 
 
 @pytest.fixture(scope="module")
@@ -50,41 +37,13 @@ def trained(make: ModuleType) -> tuple[Any, dict[str, Any]]:
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
-    browser = Browser()
-    browser.call(
-        "Emulation.setDeviceMetricsOverride",
-        width=WIDTH,
-        height=HEIGHT,
-        deviceScaleFactor=2,
-        mobile=True,
-    )
-    yield browser
-    browser.close()
-
-
-def text(browser: Browser, element: str) -> Any:
-    return browser.evaluate(f"document.getElementById('{element}').textContent")
+    with phone() as browser:
+        yield browser
 
 
 def ready(browser: Browser, address: str) -> None:
     browser.open(address)
     browser.wait("document.getElementById('sure').textContent.includes('votes')")
-
-
-def complaints(browser: Browser) -> list[Any]:
-    """What the page complained about, and what it asked of places other than its own folder."""
-    found = []
-    for event in browser.events:
-        method, said = event.get("method"), event.get("params", {})
-        if method == "Runtime.exceptionThrown" or (
-            method == "Log.entryAdded" and said["entry"]["level"] == "error"
-        ):
-            found.append(said)
-        if method == "Network.requestWillBeSent":
-            url = said["request"]["url"]
-            if not url.startswith(("http://127.0.0.1", "file:", "data:", "blob:", "about:")):
-                found.append(url)
-    return found
 
 
 def test_sliders_change_the_prediction(folder, browser, trained):
@@ -146,28 +105,8 @@ def test_the_folder_works_as_files_without_a_network(folder, browser):
 
 
 def test_the_page_fits_a_phone(folder, browser, tmp_path):
-    """Nothing sticks out at the side, what is touched is large enough, and there is a picture.
-
-    Set EDGEFOREST_SCREENSHOTS to a folder to keep the pictures.
-    """
-    kept = Path(os.environ.get("EDGEFOREST_SCREENSHOTS", tmp_path))
     with serve(folder) as address:
-        for scheme in ("light", "dark"):
-            browser.call(
-                "Emulation.setEmulatedMedia",
-                features=[{"name": "prefers-color-scheme", "value": scheme}],
-            )
-            ready(browser, address)
-            assert browser.evaluate("document.documentElement.scrollWidth") <= WIDTH
-            low = browser.evaluate(
-                "Math.min(...[...document.querySelectorAll('button:not([hidden]), label')]"
-                ".map((element) => element.getBoundingClientRect().height))"
-            )
-            assert low >= 36
-            picture = kept / f"phone-{scheme}.png"
-            browser.wait("document.getAnimations().length === 0")
-            browser.screenshot(picture)
-            assert struct.unpack(">II", picture.read_bytes()[16:24]) == (2 * WIDTH, 2 * HEIGHT)
+        take_pictures(browser, "phone", tmp_path, 36, lambda: ready(browser, address))
 
 
 def test_a_missing_runtime_is_said(make, tmp_path):
