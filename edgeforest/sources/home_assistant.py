@@ -81,8 +81,8 @@ class HomeAssistant(Source):
         every: float = EVERY,
     ) -> None:
         super().__init__()
-        self.path = os.fspath(path)
-        self.name = visible(self.path)
+        self.path = self._path = os.fspath(path)
+        self.name = visible(self._path)
         self._target, self._patterns = target, [columns] if isinstance(columns, str) else [*columns]
         if not 1 <= every <= SILENCE:
             raise SourceError(f"every must be from 1 to {SILENCE:.0f} seconds, got {every:g}")
@@ -123,7 +123,7 @@ class HomeAssistant(Source):
 
     def _make(self, made: str) -> None:
         """Read the database as it is at this moment, and write the rows to another one."""
-        with contextlib.closing(_opened(self.path)) as recorder:
+        with contextlib.closing(_opened(self._path)) as recorder:
             recorder.execute("BEGIN")  # all of it at one moment
             query = _Query(recorder)
             entities = self._chosen(query)

@@ -21,7 +21,7 @@ from edgeforest.sources.cells import parse_number
 
 MAX_PAYLOAD = 1 << 16  # bytes of a message; a sensor sends a few hundred
 MAX_WORD = 255  # characters, as in Home Assistant
-MISSING = frozenset({"", "unknown", "unavailable", "none", "null", "nan"})
+MISSING = frozenset({"", "unknown", "unavailable", "none", "null", "nan", "inf", "infinity"})
 SWITCHES = {"on": 1.0, "off": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0,
             "online": 1.0, "offline": 0.0}  # fmt: skip
 TIMES = ("last_seen", "Time", "timestamp", "time")  # where Zigbee2MQTT, Tasmota, others have it
@@ -81,7 +81,7 @@ def number(value: Any) -> float | None:
 
 
 def word(value: Any) -> str | None:
-    """A value as a category: True is on, False is off, None if it is missing, or too long."""
+    """A value as a category: True and ON are on, None if it is missing, or too long."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, int | float):
@@ -89,7 +89,8 @@ def word(value: Any) -> str | None:
         return None if x is None else str(int(x)) if x.is_integer() else repr(x)
     if not isinstance(value, str) or len(value) > MAX_WORD or not value.isprintable():
         return None
-    return None if value.strip().lower() in MISSING else value
+    lower = value.strip().lower()
+    return None if lower in MISSING else lower if lower in ("on", "off") else value
 
 
 def state(value: Any) -> float | str | None:
