@@ -35,7 +35,7 @@ needs_paho = needs(
 SETTINGS = """
 name = "kitchen"
 label = "house/label:value"
-save_rows = 50
+save_rows = 1
 publish_seconds = 0.0
 [features]
 temperature = "zigbee2mqtt/kitchen:temperature"

@@ -472,10 +472,8 @@ class Node:
         return False
 
     def tick(self) -> None:
-        """Publish and save, if it is time to."""
+        """Save and publish, if it is time to."""
         now, s = time.monotonic(), self.settings
-        if self.online and self.learner.fresh and now - self.published >= s.publish_seconds:
-            self.publish()
         new = self.learner.forest.rows - self.learner.saved
         if new >= s.save_rows or (new and now - self.saved_at >= 60 * s.save_minutes):
             try:
@@ -483,6 +481,8 @@ class Node:
             except OSError as error:  # such as a full card: what was learned is not lost yet
                 print(f"cannot save {s.model}: {error}", file=sys.stderr, flush=True)
             self.saved_at = now
+        if self.online and self.learner.fresh and now - self.published >= s.publish_seconds:
+            self.publish()
 
 
 def main(given: list[str] | None = None) -> None:
