@@ -1,4 +1,4 @@
-"""A small MQTT broker for tests, and the client that boards install as `umqtt.simple`.
+"""A small MQTT broker for tests, the client that boards install as `umqtt.simple`, and mosquitto.
 
 The client is our own, with the calls of that library that the example uses. Both speak MQTT 3.1.1:
 the broker reads every packet to its last byte, and notes what was published.
@@ -6,10 +6,15 @@ the broker reads every packet to its last byte, and notes what was published.
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 import struct
+import subprocess
 import threading
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 CLIENT = """
@@ -119,3 +124,69 @@ def _length(stream: IO[bytes]) -> int:
         shift += 7
         if byte < 128:
             return length
+
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 120.0  # seconds, only for what hangs
+
+
+def find_mosquitto() -> str | None:
+    """The command of the real broker: the named one, ours, or the system's."""
+    named = os.environ.get("EDGEFOREST_MOSQUITTO")
+    ours = str(ROOT / ".runtimes" / "mosquitto" / "mosquitto")
+    choice = [named] if named else [ours, "mosquitto", "/usr/sbin/mosquitto"]
+    return next(filter(None, map(shutil.which, choice)), None)
+
+
+class Mosquitto:
+    """A real broker at a port of this machine, for a `with`; it remembers all over a restart."""
+
+    def __init__(self, folder: Path) -> None:
+        command = find_mosquitto()
+        assert command is not None, "there is no mosquitto here: run `make runtimes`"
+        self._command, self._folder = command, folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    def __enter__(self) -> Mosquitto:
+        for _ in range(5):  # somebody else may take the port first
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                self.port = free.getsockname()[1]
+            (self._folder / "mosquitto.conf").write_text(
+                f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
+                f"persistence_location {self._folder}/\nmax_queued_messages 0\nlog_dest none\n"
+                + ("user root\n" if hasattr(os, "getuid") and os.getuid() == 0 else "")
+            )
+            if self.start():
+                return self
+        raise AssertionError("mosquitto does not start")
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> bool:
+        """Start it, and wait until it listens; whether it does."""
+        self._process = subprocess.Popen(
+            [self._command, "-c", str(self._folder / "mosquitto.conf")],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        end = time.monotonic() + PATIENCE
+        while self._process.poll() is None and time.monotonic() < end:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+                return True
+            time.sleep(0.02)
+        self.stop()
+        return False
+
+    def stop(self) -> None:
+        """End it politely, so that it writes down what it holds."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None

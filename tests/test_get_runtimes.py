@@ -17,6 +17,7 @@ RUNTIMES = {
     "onnxruntime-web",
     "onnxruntime-node",
     "chromium",
+    "mosquitto",
     "compilers",
     "qemu-arm",
     "micropython-source",

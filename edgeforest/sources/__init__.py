@@ -24,6 +24,7 @@ from edgeforest.drawing import draw
 
 if TYPE_CHECKING:
     from edgeforest.sources.delimited import CSV
+    from edgeforest.sources.home_assistant import HomeAssistant
     from edgeforest.sources.joined import Joined
     from edgeforest.sources.json_lines import JSONLines
     from edgeforest.sources.line_protocol import LineProtocol
@@ -39,6 +40,7 @@ __all__ = [
     "CSV",
     "MAX_COLUMNS",
     "Dated",
+    "HomeAssistant",
     "JSONLines",
     "Joined",
     "LineProtocol",
@@ -62,6 +64,7 @@ __all__ = [
 _MODULES = {
     "CSV": "delimited",
     "Dated": "views",
+    "HomeAssistant": "home_assistant",
     "JSONLines": "json_lines",
     "Joined": "joined",
     "LineProtocol": "line_protocol",

@@ -31,7 +31,8 @@ def open_source(
     The first bytes of a file say what it is, and for text its name: `.jsonl`, `.ndjson` and `.json`
     are JSON lines, `.lp` and `.influx` InfluxDB's line protocol, all other text is CSV. A path may
     have wildcards. Options are those of the source: see `edgeforest.sources`; an SQLite file takes
-    `table_or_query`, an iterable the `capacity` of the sample that is kept of it.
+    `table_or_query`, that of Home Assistant's recorder `columns` and `every` instead, an iterable
+    the `capacity` of the sample that is kept of it.
 
     `dates` names columns of dates that become numbers, in a dict with their formats: see
     `edgeforest.sources.views.Dated`.
@@ -94,11 +95,11 @@ def _each_once(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
 
 
 def _open_path(path: str, options: dict[str, Any]) -> Source:
-    kind = _kind_of_file(path)
+    kind = _kind_of_file(path, "table_or_query" in options)
     known = signature(kind).parameters
     asked = {option: value for option, value in options.items() if option in known}
     for option in options:
-        if option not in (*known, "progress", "max_bad"):
+        if option not in (*known, "progress", "max_bad", "target"):
             raise SourceError(
                 f"{option} is not an option of {kind.__name__}, which reads {visible(path)}; "
                 "leave it out"
@@ -113,8 +114,8 @@ def _open_path(path: str, options: dict[str, Any]) -> Source:
     return source
 
 
-def _kind_of_file(path: str) -> Callable[..., Source]:
-    """The class that reads a file, from its first bytes and its name."""
+def _kind_of_file(path: str, table: bool) -> Callable[..., Source]:
+    """The class that reads a file, from its first bytes and its name; a `table` may be asked for."""
     start = _start(path)
     name = path.lower().removesuffix(".gz")
     if start.startswith(b"\x93NUMPY"):
@@ -126,9 +127,10 @@ def _kind_of_file(path: str) -> Callable[..., Source]:
 
         return NpyFile
     if start.startswith(b"SQLite format 3\0"):
+        from edgeforest.sources.home_assistant import HomeAssistant
         from edgeforest.sources.sqlite import SQLite
 
-        return SQLite
+        return HomeAssistant if not table and HomeAssistant.is_recorder(path) else SQLite
     if start.startswith(b"PAR1"):
         from edgeforest.sources.parquet import Parquet
 
