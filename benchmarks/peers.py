@@ -1,8 +1,8 @@
 """EdgeForest beside scikit-learn, LightGBM and YDF in one run, with what each of them costs.
 
-    python benchmarks/peers.py --quick                   # two minutes, small cases
-    python benchmarks/peers.py --out results.md          # all cases, hours; also results.json
-    python benchmarks/peers.py --case mnist-20x8 --case air-20x8 --repeat 5
+    python -m benchmarks.peers --quick                   # two minutes, small cases
+    python -m benchmarks.peers --out results.md          # all cases, hours; also results.json
+    python -m benchmarks.peers --case mnist-20x8 --case air-20x8 --repeat 5
 
 It needs `pip install numpy scikit-learn lightgbm ydf`; a library that is absent is left out. Real
 data is used where it is found (see data.py), generated data of the same shape otherwise.
@@ -23,7 +23,6 @@ import math
 import os
 import pickle
 import platform
-import shlex
 import statistics
 import subprocess
 import sys
@@ -36,9 +35,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data import TABLES
 
 import edgeforest
+from benchmarks import command
+from benchmarks.data import TABLES
 from edgeforest import engine
 
 LIBRARIES = {"sklearn": "scikit-learn", "lightgbm": "lightgbm", "ydf": "ydf"}  # module: to install
@@ -314,10 +314,10 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
 def run(job: dict[str, Any], limit: float) -> dict[str, Any]:
     """The result of `measure` in a fresh process, or {"error": why there is none}."""
     threads = {f"{name}_NUM_THREADS": str(job["threads"]) for name in ("OMP", "OPENBLAS", "MKL")}
-    command = [sys.executable, __file__, "--one", json.dumps(job)]
+    call = [sys.executable, "-m", "benchmarks.peers", "--one", json.dumps(job)]
     try:
         done = subprocess.run(
-            command, env=os.environ | threads, capture_output=True, text=True, timeout=limit
+            call, env=os.environ | threads, capture_output=True, text=True, timeout=limit
         )
         return json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
@@ -540,7 +540,7 @@ def about_run() -> dict[str, Any]:
     versions = {"python": platform.python_version(), "numpy": np.__version__}
     versions |= {name: installed(name) for name in ("edgeforest", *LIBRARIES)}
     return {
-        "command": shlex.join(["python", "benchmarks/peers.py", *sys.argv[1:]]),
+        "command": command(),
         "machine": f"{chip}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "versions": versions,
@@ -570,8 +570,8 @@ def report(run: dict[str, Any]) -> str:
         f"# EdgeForest and its peers\n\n`{run['command']}`\n\n{run['machine']}; load before the run "
         f"{run['load']}. {versions}; engines: {', '.join(run['engines'])}.\n\n"
     )
-    for command in run["missing"]:
-        text += f"A library is not here and is left out: `{command}`.\n\n"
+    for advice in run["missing"]:
+        text += f"A library is not here and is left out: `{advice}`.\n\n"
     text += NOTES.format(**run) + "\n" + "\n".join(map(case_report, run["cases"]))
     headings = ["case", "threads", "column", "ours", "better"]
     for title, found in run["losses"].items():
@@ -621,8 +621,8 @@ def main() -> None:
         sys.exit("all times are compared with scikit-learn's: pip install scikit-learn")
     args.repeat = args.repeat or (1 if args.quick else 3)
     run = about_run() | {"repeat": args.repeat, "cases": []}
-    for command in run["missing"]:
-        print(f"a library is not here and is left out: {command}", file=sys.stderr)
+    for advice in run["missing"]:
+        print(f"a library is not here and is left out: {advice}", file=sys.stderr)
     tables: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in args.case or list(QUICK if args.quick else CASES):
