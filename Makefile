@@ -79,7 +79,7 @@ test:
 	  --dist loadfile --no-loadscope-reorder --durations=15
 
 bench: $(VENV)/test
-	@$(BIN)/python benchmarks/pure_vs_sklearn.py
+	@$(BIN)/python -m benchmarks.pure_vs_sklearn
 
 firmware: $(VENV)/test
 	@echo "== building for boards"

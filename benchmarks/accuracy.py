@@ -1,6 +1,6 @@
 """Accuracy with default options: ours beside scikit-learn's, the same rows and seeds for both.
 
-    python benchmarks/accuracy.py [--data FOLDER] [--seeds 10] [--trees 100] [--sets digits,bike]
+    python -m benchmarks.accuracy [--data FOLDER] [--seeds 10] [--trees 100] [--sets digits,bike]
 
 Seven tables, each split at random into 70 % for training and 30 % for the test, anew for every seed:
 accuracy, or R2 of a regression. The occupancy log has its own test files, of two other weeks. The
@@ -19,8 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import data
 import numpy as np
+
+from benchmarks import data
 
 BIKE = [
     "season",

@@ -1,7 +1,7 @@
 """Whether budgets are kept: seconds and bytes, by engine and kind of table.
 
-    python benchmarks/budgets.py seconds [--engine native] [--table lists] [--seconds 0.5,2]
-    python benchmarks/budgets.py bytes [--engine native] [--table lists]
+    python -m benchmarks.budgets seconds [--engine native] [--table lists] [--seconds 0.5,2]
+    python -m benchmarks.budgets bytes [--engine native] [--table lists]
 
 `seconds` trains on tables that take long to read, and prints the time that a call took beside its
 budget. `bytes` trains in a process of its own, and prints its peak memory (VmHWM, so Linux alone)
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import edgeforest
+from benchmarks import command
 from edgeforest import Budget
 
 ENGINES = ("native", "numpy", "pure")
@@ -318,8 +319,8 @@ def child(task: dict) -> None:
 
 def peak(task: dict) -> dict:
     """What `child` found, in a process of its own."""
-    command = [sys.executable, os.path.abspath(__file__), "child", json.dumps(task)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    call = [sys.executable, "-m", "benchmarks.budgets", "child", json.dumps(task)]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)
     found: dict = json.loads(done.stdout)
@@ -372,7 +373,7 @@ def main() -> None:
         child(json.loads(args.task))
         return
     args.engines = args.engines or list(ENGINES)
-    print(f"$ python {' '.join(sys.argv)}")
+    print(f"$ {command()}")
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}\n")
     (measure_seconds if args.what == "seconds" else measure_bytes)(args)
 

@@ -1,12 +1,12 @@
 """What training and predicting cost on a Cortex-M3: in bytecode, in viper, and in C.
 
-    python benchmarks/cortex.py             # 800 rows of 6 bytes, 5 trees of depth 5
-    python benchmarks/cortex.py 5000 2      # so many rows and trees
-    python benchmarks/cortex.py --single    # how often single precision grows the same forest
+    python -m benchmarks.cortex             # 800 rows of 6 bytes, 5 trees of depth 5
+    python -m benchmarks.cortex 5000 2      # so many rows and trees
+    python -m benchmarks.cortex --single    # how often single precision grows the same forest
 
 QEMU counts the instructions of an emulated board (`make runtimes` builds it), so the figures are the
 same in every run. One prediction is a call of `predict_into` with a bytearray, loop not counted. How
-much heap training takes in all: `python benchmarks/heap.py --cortex native`, or `viper`.
+much heap training takes in all: `python -m benchmarks.heap --cortex native`, or `viper`.
 
 `--single` trains 200 forests in 32-bit MicroPython, once with the kernel compiled for double and once
 for float, and counts how many differ, by criterion.
@@ -14,6 +14,7 @@ for float, and counts how many differ, by criterion.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
@@ -136,10 +137,17 @@ def compare_precisions() -> None:
 
 def main() -> None:
     """Print the table, or the comparison."""
-    if "--single" in sys.argv:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", type=int, nargs="?", default=800)
+    parser.add_argument("trees", type=int, nargs="?", default=5)
+    parser.add_argument("--single", action="store_true", help="compare precisions instead")
+    args = parser.parse_args()
+    if args.single:
         compare_precisions()
         return
-    rows, trees = map(int, (sys.argv[1:] + ["800", "5"][len(sys.argv) - 1 :])[:2])
+    rows, trees = args.rows, args.trees
     print(f"{rows:,} rows of 6 bytes, {trees} trees of depth 5, on a Cortex-M3:\n")
     print("| | training | one prediction | bytes | heap after import | accuracy |")
     print("|---|---|---|---|---|---|")

@@ -1,6 +1,6 @@
 """How often the interval of a gain holds, and which cuts heavy tails favour.
 
-    python benchmarks/coverage.py [--samples 2000] [--only arms|tails]
+    python -m benchmarks.coverage [--samples 2000] [--only arms|tails]
 
 The first table has one fixed arm over 50,000 rows each, and the share of random samples whose
 interval (`edgeforest.intervals`, at 1.96 standard errors) holds the true gain. Beside it, how often

@@ -1,6 +1,6 @@
 """The drift alarm: false alarms in worlds that stay, and rows until it is raised after a change.
 
-    python benchmarks/drift.py [--seeds 30] [--rows 100000] [--only NAME ...]
+    python -m benchmarks.drift [--seeds 30] [--rows 100000] [--only NAME ...]
 
 It needs `pip install numpy`. The streams are those of benchmarks/online.py, and two more: random
 trees, and labels that nothing depends on. For each there are `--seeds` streams of `--rows` rows
@@ -11,13 +11,12 @@ does not belong to a change is false, also if it is a second one about the same 
 
 import argparse
 import platform
-import shlex
 import statistics
-import sys
 
 import numpy as np
-from online import MADE, Stream
 
+from benchmarks import command
+from benchmarks.online import MADE, Stream
 from edgeforest import OnlineForest
 
 SOON = 500  # rows
@@ -80,7 +79,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000, help="of a stream that stays")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[*STREAMS])
     args = parser.parse_args()
-    print("python", shlex.join(sys.argv))
+    print(command())
     print(f"{platform.machine()}, Python {platform.python_version()}\n")
     print(
         f"| | false alarms in {args.seeds} x {args.rows:,} rows that stay, most in one "

@@ -1,6 +1,6 @@
 """Is the score that `train` prints true, and do ten trees tell it? Beside the scores on other logs.
 
-    python benchmarks/estimate.py TRAINING.csv TARGET OTHER.csv [OTHER.csv ...] [--seeds 10]
+    python -m benchmarks.estimate TRAINING.csv TARGET OTHER.csv [OTHER.csv ...] [--seeds 10]
 
 The first line has the score of forests of 20 trees on the other logs (the mean of these logs). Then, for
 forests of so many trees and so wide a gap: the mean of the days that are left out in turn, how much it

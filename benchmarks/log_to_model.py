@@ -1,6 +1,6 @@
 """From a gzipped CSV to a model: Beijing's air, with missing values and two columns of text.
 
-    python benchmarks/log_to_model.py [--data FOLDER] [--repeats 3]
+    python -m benchmarks.log_to_model [--data FOLDER] [--repeats 3]
 
 Each way leads from the file to a forest of 20 trees of depth 8: `train_source` straight from the
 gzip; pandas, polars or pyarrow, then our forest; pandas, dummy columns and scikit-learn. A fifth of
@@ -18,8 +18,9 @@ import tempfile
 import time
 from collections import defaultdict
 
-import data
 import numpy as np
+
+from benchmarks import data
 
 TARGET = "PM2.5"
 DROP = "No"

@@ -1,6 +1,6 @@
 """MNIST in quarters that each lack some classes: four forests merged, beside one of all rows.
 
-    python benchmarks/merge_quarters.py [--data FOLDER] [--trees 100] [--seeds 3] [--parts 4]
+    python -m benchmarks.merge_quarters [--data FOLDER] [--trees 100] [--seeds 3] [--parts 4]
 
 Every class is in as many quarters as the first column says (1, 2, 3: a third of the classes each),
 with its rows shared out among them. All have as many trees together as the forest of all rows.
@@ -12,9 +12,9 @@ mean over the seeds.
 import argparse
 import sys
 
-import data
 import numpy as np
 
+from benchmarks import command, data
 from edgeforest import train
 from edgeforest.forests.merging import merge
 
@@ -85,7 +85,7 @@ def main() -> None:
     if not data.find("mnist.npz", args.data):
         sys.exit("mnist.npz not found; give --data or set EDGEFOREST_DATA (see --help)")
     table = data.mnist(args.data)
-    print(f"python {' '.join(sys.argv)}\n")
+    print(f"{command()}\n")
     print(f"| parts that have a class | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}")
     n = args.parts
     for homes in ([n], [n - 1], [n // 2, n - 1], [1, n // 2, n - 1], [1, n], [1]):

@@ -1,6 +1,6 @@
 """The paper's MNIST budget: 10,192,000 insertions, depth 5, at most 100 trees.
 
-    python benchmarks/mnist_budget.py [--data FOLDER] [--seeds 6] [--engine pure]
+    python -m benchmarks.mnist_budget [--data FOLDER] [--seeds 6] [--engine pure]
 
 The folder holds mnist.npz with Xtr, ytr, Xte, yte and pixels as uint8 (data.py says where it is
 looked for). The paper's own figure is 0.830. Every engine grows the same forests.
@@ -10,9 +10,9 @@ import argparse
 import sys
 import time
 
-import data
 import numpy as np
 
+from benchmarks import data
 from edgeforest import train
 
 BUDGET = 10_192_000

@@ -1,11 +1,12 @@
 """How long `predict` of one row takes through an estimator, ours beside scikit-learn's.
 
-    python benchmarks/one_row.py
+    python -m benchmarks.one_row
 
 It needs `pip install numpy scikit-learn`. Both take turns. Times are medians of processor time, in
 microseconds: on a busy machine those of the clock say nothing.
 """
 
+import argparse
 import platform
 import statistics
 import time
@@ -20,6 +21,9 @@ ROUNDS, CALLS = 100, 20  # of ours there are that many calls in a round, of scik
 
 
 def main() -> None:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5_000, 20))
     value = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(0, 0.1, len(X))

@@ -1,6 +1,6 @@
 """Learning row by row beside river, in one run: rows a second and what was predicted right.
 
-    python benchmarks/online.py [--rows 20000] [--seed 11] [--occupancy FOLDER] [--only NAME ...] [--late]
+    python -m benchmarks.online [--rows 20000] [--seed 11] [--occupancy FOLDER] [--only NAME ...] [--late]
 
 It needs `pip install numpy river`. Each row is predicted and then learned, by all learners, on
 generated streams whose rule stays or changes, and on the occupancy log of UCI (its three .txt files
@@ -27,7 +27,6 @@ import gc
 import math
 import platform
 import runpy
-import shlex
 import statistics
 import sys
 import time
@@ -37,8 +36,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data import find
 
+from benchmarks import command
+from benchmarks.data import find
 from edgeforest import engine, train
 from edgeforest.online import OnlineForest
 
@@ -427,7 +427,7 @@ def main() -> None:
         river = version("river")
     except ImportError:
         sys.exit("online.py needs river to compare with: pip install river")
-    print("python", shlex.join(sys.argv))
+    print(command())
     print(
         f"{platform.machine()}, Python {platform.python_version()}, river {river}, "
         f"engine {args.engine or engine.name}; rows a second, ratios, "

@@ -1,6 +1,6 @@
 """Learning row by row beside MOA, in one run: what was predicted right, and rows a second.
 
-    python benchmarks/online_moa.py [--rows 20000] [--seeds 1] [--only NAME ...] [--jar moa.jar]
+    python -m benchmarks.online_moa [--rows 20000] [--seeds 1] [--only NAME ...] [--jar moa.jar]
         [--electricity elec.csv] [--covertype covtype.csv] [--occupancy FOLDER]
 
 It needs Java and `pip install numpy jpype1`; MOA's jar is that of `pip install --no-deps capymoa`
@@ -13,7 +13,7 @@ A rate is the median of the blocks, in processor time: of MOA's learners that of
 the threads in which Java compiles and collects; of ours, which has one thread, that of this thread,
 or it would pay for what Java still does. MOA's instances are made before.
 
-    python benchmarks/online_moa.py --alone [--rows 40000]
+    python -m benchmarks.online_moa --alone [--rows 40000]
 
 needs no MOA: after one pass our learners are left alone, and predict 5,000 rows beside `train`: the
 trees, and in brackets the learner, which may answer with its linear model.
@@ -22,7 +22,6 @@ trees, and in brackets the learner, which may answer with its linear model.
 import argparse
 import gc
 import platform
-import shlex
 import statistics
 import sys
 import time
@@ -32,10 +31,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data import find
-from online import occupancy
-from online_streams import MADE, NOMINAL, table
 
+from benchmarks import command
+from benchmarks.data import find
+from benchmarks.online import occupancy
+from benchmarks.online_streams import MADE, NOMINAL, table
 from edgeforest import Budget, train
 from edgeforest.online import OnlineForest
 
@@ -250,7 +250,7 @@ def main() -> None:
     jar = args.jar or (spec and str(Path(spec.origin or "").parent / "jar" / "moa.jar"))
     if not jar or not find_spec("jpype"):
         sys.exit("it needs MOA: pip install --no-deps capymoa && pip install jpype1")
-    print("python", shlex.join(sys.argv))
+    print(command())
     print(f"{platform.machine()}, Python {platform.python_version()}\n")
     found = compete(Moa(jar), args)
     ahead = sum(margin > 0 for _, margin, _ in found)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from online import agrawal, friedman, hyperplane, noisy, sea
+
+from benchmarks.online import agrawal, friedman, hyperplane, noisy, sea
 
 Stream = tuple[np.ndarray, np.ndarray]
 

@@ -1,6 +1,6 @@
 """Ask old and new releases of onnxruntime whether our ONNX models say what the forest says.
 
-    python benchmarks/onnx_versions.py [VERSION ...] [--folder FOLDER]
+    python -m benchmarks.onnx_versions [VERSION ...] [--folder FOLDER]
 
 Each release gets a virtual environment of its own (kept in the folder, if one is named), runs the
 models of tests/test_export_onnx.py, and is compared bit for bit. Without versions: the oldest that

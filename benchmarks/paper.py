@@ -1,8 +1,8 @@
 """Tables 1 to 5 of the MABSplit paper with its settings, its own figures beside ours.
 
-    python benchmarks/paper.py --quick            # MNIST and Beijing air, two seeds
-    python benchmarks/paper.py                    # all five tables, five seeds
-    python benchmarks/paper.py --table 3          # one of them
+    python -m benchmarks.paper --quick            # MNIST and Beijing air, two seeds
+    python -m benchmarks.paper                    # all five tables, five seeds
+    python -m benchmarks.paper --table 3          # one of them
 
 MNIST and the Beijing air are the real ones if data.py finds them, and so are Covertype, APS and SGEMM;
 otherwise generated data of the same shape takes their place, and is named so. Each row is a
@@ -26,11 +26,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-import data
 import numpy as np
-import stability
-from common import about, mean_and_error, score_of, with_error
 
+from benchmarks import command, data, stability
+from benchmarks.common import about, mean_and_error, score_of, with_error
 from edgeforest import train
 
 ONE_ERROR = 0.6827  # the confidence of an interval of one standard error
@@ -359,7 +358,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="MNIST and Beijing air, two seeds")
     args = parser.parse_args()
     seeds = args.seeds or (2 if args.quick else 5)
-    print(f"`python {' '.join(sys.argv)}`\n\n{about('scikit-learn')}; {seeds} seeds")
+    print(f"`{command()}`\n\n{about('scikit-learn')}; {seeds} seeds")
     splitters = [args.splitter] if args.splitter else list(SPLITTERS)
     tables: dict[str, data.Table] = {}
     rows: list[tuple[str, ...]] = []

@@ -1,6 +1,6 @@
 """The figures of the MABSplit paper's appendices: scaling, small data, one tree beside scikit-learn.
 
-    python benchmarks/paper_figures.py [--only scaling|small|tree] [--data FOLDER] [--out docs/scaling.svg]
+    python -m benchmarks.paper_figures [--only scaling|small|tree] [--data FOLDER] [--out docs/scaling.svg]
 
 scaling (its Appendix 2)  insertions for one root split against the number of rows, with the best linear and
                           the best logarithmic fit; digits of MNIST, and a random linear model of 50
@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import data
 import numpy as np
-from common import about, score_of, with_error
 
+from benchmarks import data
+from benchmarks.common import about, score_of, with_error
 from edgeforest import train
 
 SIZES = [

@@ -1,50 +1,48 @@
-"""EdgeForest beside scikit-learn, LightGBM and YDF in one run, with what each of them costs.
+"""EdgeForest beside other libraries in one run, with what each of them costs.
 
-    python benchmarks/peers.py --quick                   # two minutes, small cases
-    python benchmarks/peers.py --out results.md          # all cases, hours; also results.json
-    python benchmarks/peers.py --case mnist-20x8 --case air-20x8 --repeat 5
+    python -m benchmarks.peers --quick                   # small cases
+    python -m benchmarks.peers --out results.md          # the usual cases; also results.json
+    python -m benchmarks.peers --case mnist-50x16 --case air-50x16 --repeat 5
 
-It needs `pip install numpy scikit-learn lightgbm ydf`; a library that is absent is left out. Real
-data is used where it is found (see data.py), generated data of the same shape otherwise.
+scikit-learn, LightGBM, YDF, fastforest, biosphere and wildwood: `pip install '.[bench]'` in a checkout;
+a library that is absent is left out, and named. Real data is used where it is found (see data.py),
+generated data of the same shape otherwise.
 
-Every figure comes from a process of its own that loads the data, trains a tiny model to wake the
-library up, trains once, and predicts. A round is one such process for every row of a table;
-`--repeat` rounds are made, so that all of them see the same noise. The forests of all libraries
-have the same number of trees, the same depth, the square root of the features tried at a split
-and leaves of one row or more; boosting gets as many rounds as there are trees. All else is the
-library's own default.
+Every figure comes from a process of its own (peer_models.py) that loads the data, trains a tiny model to
+wake the library up, trains once, and predicts. Time is CPU seconds on one thread, the least of all rounds:
+other programs hardly disturb it. A round is one such process for every row of a table, so that all of them
+see the same noise; what takes more than 10 seconds is measured in the first round alone. The forests of
+all libraries have the same number of trees, the same depth, the square root of the features tried at a
+split and leaves of one row or more; boosting gets as many rounds as there are trees. All else is the
+library's own default. fastforest's trees have no depth to set. `--threads` measures two threads as well, by
+the clock.
 """
 
 import argparse
-import ctypes
-import gc
 import json
 import math
 import os
-import pickle
 import platform
-import shlex
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data import TABLES
 
-import edgeforest
+from benchmarks import command
+from benchmarks.data import TABLES
+from benchmarks.peer_models import LIBRARIES, PARTS, installed
 from edgeforest import engine
 
-LIBRARIES = {"sklearn": "scikit-learn", "lightgbm": "lightgbm", "ydf": "ydf"}  # module: to install
 REFERENCE = ("scikit-learn RandomForest", 1)  # what times are compared with: model, threads
-PARTS = ("X", "y", "X_test", "y_test")  # of a table, each a file
-STEPS = 6  # times that our forest may grow by half to reach a peer's accuracy
+LADDER = (0.25, 0.5, 1, 1.5, 2, 3, 4.5, 7, 10)  # trees of ours beside those of the case
+DEEP = (0.25, 0.5, 1, 2, 4)  # and without a limit of depth
 
 
 @dataclass
@@ -57,18 +55,23 @@ class Case:
 
 
 CASES = {
-    "mnist-5x5": Case("mnist", 5, 5, small=True),
     "mnist-20x8": Case("mnist", 20, 8),
-    "mnist-50x16": Case("mnist", 50, 16),
-    "mnist-20xall": Case("mnist", 20, None),
+    "mnist-10x16": Case("mnist", 10, 16),
     "air-20x8": Case("air", 20, 8),
-    "air-50x16": Case("air", 50, 16),
+    "air-10x16": Case("air", 10, 16),
     "made-20x8": Case("made", 20, 8),
 }
+LARGE = {  # only by name
+    "mnist-5x5": Case("mnist", 5, 5, small=True),
+    "mnist-50x16": Case("mnist", 50, 16),
+    "mnist-20xall": Case("mnist", 20, None),
+    "air-50x16": Case("air", 50, 16),
+}
 QUICK = {
-    "mnist-quick-5x5": Case("mnist", 5, 5, rows=8_000, small=True),
+    "mnist-quick-5x5": Case("mnist", 5, 5, rows=8_000),
     "air-quick-10x8": Case("air", 10, 8, rows=40_000),
 }
+LONG = 10.0  # seconds from which on a model is not trained a second time
 
 
 @dataclass
@@ -121,207 +124,37 @@ def models(case: Case) -> list[Model]:
         Model("LightGBM rf", "lightgbm", "rf"),
         Model("LightGBM gbdt", "lightgbm", "gbdt"),
         Model("YDF RandomForest", "ydf"),
+        Model("fastforest, any depth", "fastforest"),
     ]
+    if case not in QUICK.values():  # it compiles itself for half a minute in every process
+        peers.append(Model("wildwood", "wildwood"))
     if case.table == "air":
         # YDF really tries 5 features where it is told 4: so do we here.
         more = {"engine": best, "max_features": 5}
         peers.append(
             Model(f"EdgeForest {best}, 5 features", "edgeforest", "", more, (1,), "other engine")
         )
+        peers.append(Model("biosphere", "biosphere"))  # which has no classes
         # Its own default for regressions: more work, and better.
         peers.append(Model(name + ", all features", "sklearn", kind, {"max_features": 1.0}))
     return [m for m in peers if installed(m.library)]
 
 
-def installed(library: str) -> str | None:
-    """Its version, or None."""
-    if library == "edgeforest":
-        return edgeforest.__version__
-    try:
-        return version(LIBRARIES[library])
-    except PackageNotFoundError:
-        return None
-
-
-# ---- One measurement, in a process of its own -------------------------------------------------
-
-
-class Peer:
-    form: Any = np.float32  # of the features; None leaves them as they are, bytes or float32
-
-    def __init__(self, job: dict[str, Any]):
-        self.job = job
-        self.more: dict[str, Any] = {}  # to report besides
-
-    def predict(self, X: np.ndarray) -> Any:
-        return self.model.predict(X)
-
-    def predict_one(self, X: np.ndarray, i: int) -> Any:
-        return self.predict(X[i : i + 1])
-
-
-class EdgeForest(Peer):
-    form = None
-
-    def fit(self, X: np.ndarray, y: np.ndarray, trees: int) -> None:
-        job = self.job
-        options = {"n_trees": trees, "max_depth": job["depth"], "n_jobs": job["threads"]}
-        options |= {"criterion": "mse" if job["regression"] else "gini", "seed": job["seed"]}
-        training = engine.train_steps(X, y, **options | job["options"])
-        for _ in training:
-            pass
-        self.model = training.forest()
-        self.more["insertions"] = self.model.spent.insertions
-        self.more["drawn"] = training.sample_size / len(y)
-
-    def predict_one(self, X: np.ndarray, i: int) -> Any:
-        return self.model.predict(X[i])
-
-    def size(self) -> int:
-        return len(self.model.to_json())
-
-
-class ScikitLearn(Peer):
-    def fit(self, X: np.ndarray, y: np.ndarray, trees: int) -> None:
-        from sklearn import ensemble
-
-        job = self.job
-        options = {"max_depth": job["depth"], "random_state": job["seed"]}
-        if job["kind"] == "HistGradientBoosting":  # its threads: OMP_NUM_THREADS
-            options |= {"max_iter": trees, "early_stopping": False}
-        else:
-            options |= {"n_estimators": trees, "max_features": "sqrt", "n_jobs": job["threads"]}
-        task = "Regressor" if job["regression"] else "Classifier"
-        self.model = getattr(ensemble, job["kind"] + task)(**options | job["options"]).fit(X, y)
-
-    def size(self) -> int:
-        return len(pickle.dumps(self.model))
-
-
-class LightGBM(Peer):
-    def fit(self, X: np.ndarray, y: np.ndarray, trees: int) -> None:
-        import lightgbm
-
-        job, depth = self.job, self.job["depth"]
-        options = {"max_depth": depth or -1, "num_threads": job["threads"], "seed": job["seed"]}
-        options |= {"objective": "regression", "verbosity": -1}
-        if not job["regression"]:
-            options |= {"objective": "multiclass", "num_class": job["classes"]}
-        if job["kind"] == "rf":
-            options |= {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.632}
-            options |= {"feature_fraction_bynode": int(math.sqrt(X.shape[1])) / X.shape[1]}
-            options |= {"num_leaves": min(131072, 2 ** (depth or 17))}
-            options |= {"min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.0}
-            if options["num_leaves"] > 1024:  # else it allots a histogram to every possible leaf
-                options["histogram_pool_size"] = 1024
-        self.model = lightgbm.train(options, lightgbm.Dataset(X, y), trees)
-
-    def predict(self, X: np.ndarray) -> Any:
-        answers = self.model.predict(X, num_threads=1)
-        return answers if self.job["regression"] else answers.argmax(axis=1)
-
-    def size(self) -> int:
-        return len(self.model.model_to_string())
-
-
-class YDF(Peer):
-    form = None
-
-    def fit(self, X: np.ndarray, y: np.ndarray, trees: int) -> None:
-        import ydf
-
-        job = self.job
-        self.model = ydf.RandomForestLearner(
-            label="y",
-            task=ydf.Task.REGRESSION if job["regression"] else ydf.Task.CLASSIFICATION,
-            num_trees=trees,
-            max_depth=-1 if job["depth"] is None else job["depth"] + 1,  # it counts the root
-            num_candidate_attributes=int(math.sqrt(X.shape[1])),
-            min_examples=1,
-            compute_oob_performances=False,
-            random_seed=job["seed"],
-            num_threads=job["threads"],
-        ).train({"x": X, "y": y}, verbose=0)
-
-    def predict(self, X: np.ndarray) -> Any:
-        answers = self.model.predict({"x": X}, num_threads=1)
-        if self.job["regression"]:
-            return answers
-        return np.array(self.model.label_classes()).astype(int)[answers.argmax(axis=1)]
-
-    def size(self) -> int:
-        return len(self.model.serialize())
-
-
-def memory(what: str) -> float:
-    """Megabytes of this process: VmRSS now, VmHWM at the peak."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return int(next(x for x in lines if x.startswith(what)).split()[1]) / 1024
-    except OSError:  # not Linux: the peak since the process began is all there is
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak / (1048576 if sys.platform == "darwin" else 1024)
-
-
-def clear_memory() -> float:
-    """Give free memory back and let the peak start again; returns the megabytes in use."""
-    gc.collect()
-    try:
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
-    except (OSError, AttributeError):  # not Linux, or not allowed
-        return memory("VmHWM")
-    return memory("VmRSS")
-
-
-def measure(job: dict[str, Any]) -> dict[str, Any]:
-    """Train and use one model, in this process."""
-    kinds = {"edgeforest": EdgeForest, "sklearn": ScikitLearn, "lightgbm": LightGBM, "ydf": YDF}
-    peer = kinds[job["library"]](job)
-    X, y, X_test, truth = (np.load(Path(job["folder"]) / f"{part}.npy") for part in PARTS)
-    X, y = np.array(X[: job["rows"]], peer.form), y[: job["rows"]]
-    X_test = np.asarray(X_test, peer.form)
-    peer.fit(X[:64], y[:64], 1)
-    before = clear_memory()
-    began = time.perf_counter()
-    peer.fit(X, y, job["trees"])
-    seconds = time.perf_counter() - began
-    result = {"seconds": seconds, "peak_mb": max(0.0, memory("VmHWM") - before), **peer.more}
-    alone = job["threads"] == 1  # prediction is timed on one thread
-    passes: list[float] = []
-    while not passes or (alone and sum(passes) < 0.5 and len(passes) < 5):
-        began = time.perf_counter()
-        answers = peer.predict(X_test)
-        passes.append(time.perf_counter() - began)
-    loss = np.asarray(answers, float) - truth
-    loss = loss * loss if job["regression"] else (loss != 0).astype(float)
-    result["score"] = float(loss.mean() if job["regression"] else 1 - loss.mean())
-    result["score_error"] = float(loss.std() / math.sqrt(len(loss)))
-    result["bytes"] = peer.size()
-    singles: list[float] = []
-    while alone and (len(singles) < 20 or (len(singles) < 300 and sum(singles) < 1.0)):
-        began = time.perf_counter()
-        peer.predict_one(X_test, len(singles))
-        singles.append(time.perf_counter() - began)
-    if alone:
-        result["one_us"] = statistics.median(singles) * 1e6
-        result["rows_s"] = len(truth) / statistics.median(passes)
-    return result
-
-
 def run(job: dict[str, Any], limit: float) -> dict[str, Any]:
-    """The result of `measure` in a fresh process, or {"error": why there is none}."""
-    threads = {f"{name}_NUM_THREADS": str(job["threads"]) for name in ("OMP", "OPENBLAS", "MKL")}
-    command = [sys.executable, __file__, "--one", json.dumps(job)]
+    """What peer_models.py says of a job in a fresh process, or {"error": why there is none}."""
+    names = ("OMP", "OPENBLAS", "MKL", "RAYON", "NUMBA")
+    threads = {f"{name}_NUM_THREADS": str(job["threads"]) for name in names}
+    call = [sys.executable, "-m", "benchmarks.peer_models", json.dumps(job | {"limit": limit})]
+    too_long = {"error": f"did not end within {limit:.0f} CPU seconds"}
     try:
         done = subprocess.run(
-            command, env=os.environ | threads, capture_output=True, text=True, timeout=limit
+            call, env=os.environ | threads, capture_output=True, text=True, timeout=5 * limit
         )
+        if done.returncode == -signal.SIGXCPU:
+            return too_long
         return json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        return {"error": f"stopped after {limit:.0f} s"}
+        return too_long
     except (IndexError, ValueError):
         said = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
         return {"error": said[-1][:200]}
@@ -330,7 +163,7 @@ def run(job: dict[str, Any], limit: float) -> dict[str, Any]:
 # ---- A case: rounds, medians, who is better ---------------------------------------------------
 
 COLUMNS = (  # key, heading, format, +1 if more is better and -1 if less is
-    ("seconds", "time s", "{:.3g}", -1),
+    ("seconds", "CPU s", "{:.3g}", -1),
     ("faster", "x faster than scikit-learn", "{:.2f}", 0),
     ("score", "accuracy", "{:.4f}", 1),
     ("insertions", "insertions", "{:,.0f}", -1),
@@ -360,16 +193,17 @@ def measure_case(
 ) -> dict[str, Any]:
     """All rounds of one case: what goes into its table."""
 
-    def run_one(model: Model, threads: int, seed: int, trees: int = case.trees) -> dict[str, Any]:
+    def run_one(
+        model: Model, threads: int, seed: int, trees: int = case.trees, depth: Any = case.depth
+    ) -> dict[str, Any]:
         job = {k: getattr(model, k) for k in ("library", "kind", "options")}
-        job |= {"trees": trees, "depth": case.depth, "threads": threads, "seed": seed}
+        job |= {"trees": trees, "depth": depth, "threads": threads, "seed": seed}
         got = run(table | job | {"rows": case.rows}, args.limit)
         said = got.get("error") or f"{got['seconds']:.2f} s, {got['score']:.4f}"
-        about = f"{name}, seed {seed}: {model.name}, {trees} trees, {threads} threads: {said}"
+        about = f"{name}, seed {seed}: {model.name}, {trees} x {depth}, {threads} threads: {said}"
         print(about, file=sys.stderr, flush=True)
         return got
 
-    lines: dict[tuple[str, int], dict[str, Any]] = {}
     listed = [
         m
         for m in models(case)
@@ -378,75 +212,87 @@ def measure_case(
         or not args.peer
         or any(part.lower() in m.name.lower() for part in args.peer)
     ]
+    lines: dict[tuple[str, int], dict[str, Any]] = {}
     for seed in range(args.repeat):
-        seconds = math.nan  # of the reference in this round
         for model in listed:
             if model.role == "max_samples" and not model.options:
                 first = {line["role"]: line["runs"][0] for line in lines.values()}
                 share = comparable_share(first["ours"], first["exact"])
                 model.options = {"max_samples": share}
                 model.name += f", max_samples={share}"
-            for threads in model.threads:
-                key = (model.name, threads)
+            for threads in model.threads if args.threads else (1,):
                 about = {"model": model.name, "threads": threads, "role": model.role, "runs": []}
-                line = lines.setdefault(key, about)
-                if "error" in line:
+                line = lines.setdefault((model.name, threads), about)
+                before = line["runs"][-1] if line["runs"] else {"seconds": 0.0}
+                if "error" in before or before["seconds"] > LONG:
                     continue
-                got = run_one(model, threads, seed)
-                line["runs"].append(got)
-                if "error" in got:
-                    line["error"] = got["error"]
-                    continue
-                if key == REFERENCE:
-                    seconds = got["seconds"]
-                got["faster"] = seconds / got["seconds"]
-    for line in lines.values():
-        for key in [*(c[0] for c in COLUMNS), "score_error"]:
-            values = [run[key] for run in line["runs"] if key in run and "error" not in line]
-            middle = statistics.mean if key == "score" else statistics.median
-            line[key] = middle(values) if values else None
-            if key == "score" and len(values) > 1:
-                line["seed_error"] = statistics.stdev(values) / math.sqrt(len(values))
+                line["runs"].append(run_one(model, threads, seed))
+    sum_up(lines)
     result = {k: table[k] for k in ("about", "regression", "features", "test_rows")}
     result |= {"case": name, "trees": case.trees, "depth": case.depth}
     result |= {"rows": case.rows or table["all_rows"], "lines": list(lines.values())}
     ours = next(m for m in listed if m.role == "ours")
-    steps = 4 if args.quick else STEPS
-    result["equal"] = equal_accuracy(result, steps, lambda trees: run_one(ours, 1, 0, trees))
+    skip = 2 if args.quick else 1
+    rungs = [(math.ceil(share * case.trees), case.depth) for share in LADDER[::skip]]
+    if case.depth is not None:
+        rungs += [(math.ceil(share * case.trees), None) for share in DEEP[::skip]]
+    result["equal"] = equal_score(
+        result, rungs, lambda trees, depth: run_one(ours, 1, 0, trees, depth)
+    )
     return result
 
 
-def equal_accuracy(
-    result: dict[str, Any], steps: int, grow: Callable[[int], dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """For each peer that is more accurate: the smallest forest of ours that is as accurate.
+def sum_up(lines: dict[tuple[str, int], dict[str, Any]]) -> None:
+    """Add to each line what its runs say together."""
+    for line in lines.values():
+        failed = [run["error"] for run in line["runs"] if "error" in run]
+        if failed:
+            line["error"] = failed[0]
+        for key in [*(c[0] for c in COLUMNS), "score_error"]:
+            values = [run[key] for run in line["runs"] if run.get(key) is not None and not failed]
+            ways = {"score": statistics.mean, "seconds": min}
+            line[key] = ways.get(key, statistics.median)(values) if values else None
+            if key == "score" and len(values) > 1:
+                line["seed_error"] = statistics.stdev(values) / math.sqrt(len(values))
+    base = lines[REFERENCE]["seconds"]
+    for line in lines.values():
+        line["faster"] = base / line["seconds"] if base and line["seconds"] else None
 
-    Ours grows by half at each step, as long as it is faster than some peer that it has not reached.
-    """
+
+def equal_score(
+    result: dict[str, Any],
+    rungs: list[tuple[int, int | None]],
+    grow: Callable[[int, int | None], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """For each peer: the cheapest forest of ours that is at least as good, of some sizes and depths."""
     sign = -1 if result["regression"] else 1
-    ours = next(line for line in result["lines"] if line["role"] == "ours")
-    alone = [line for line in result["lines"] if line["threads"] == 1 and "error" not in line]
-    last = ours | {"trees": result["trees"]}
-    ahead = [
-        {"peer": line, "ours": last, "reached": False}
-        for line in alone
-        if line["role"] in ("peer", "max_samples") and ours in alone
-        if sign * line["score"] > sign * ours["score"]
+    peers = [
+        line
+        for line in result["lines"]
+        if line["role"] in ("peer", "max_samples") and line["threads"] == 1 and "error" not in line
     ]
-    for _ in range(steps):
-        left = [a for a in ahead if not a["reached"]]
-        if all(a["peer"]["seconds"] < last["seconds"] for a in left):
-            break
-        trees = math.ceil(last["trees"] * 1.5)
-        last = grow(trees) | {"trees": trees}
-        if "error" in last:
-            break
-        for a in left:
-            a["ours"], a["reached"] = last, sign * last["score"] >= sign * a["peer"]["score"]
-    keys = ("model", "trees", "seconds", "score")
-    for a in ahead:
-        a |= {who: {k: a[who][k] for k in keys if k in a[who]} for who in ("peer", "ours")}
-    return ahead
+    slowest = max(line["seconds"] for line in peers)
+    tried: list[dict[str, Any]] = []
+    for depth in dict.fromkeys(depth for _, depth in rungs):
+        for trees in [trees for trees, d in rungs if d == depth]:
+            got = grow(trees, depth)
+            if "error" in got:
+                break
+            tried.append(got | {"trees": trees, "depth": depth})
+            if got["seconds"] > slowest:
+                break
+    found = []
+    for peer in peers:
+        enough = [one for one in tried if sign * one["score"] >= sign * peer["score"]]
+        ours = min(enough, key=lambda one: one["seconds"]) if enough else None
+        keys = ("model", "trees", "depth", "seconds", "score")
+        found.append(
+            {
+                "peer": {k: peer[k] for k in keys if k in peer},
+                "ours": {k: ours[k] for k in keys if k in ours} if ours else None,
+            }
+        )
+    return found
 
 
 LOSSES = {  # title: who is better, in which columns
@@ -515,18 +361,18 @@ def case_report(result: dict[str, Any]) -> str:
     )
     text += as_table(["model", "threads", *(c[1] for c in listed)], rows)
     _, score, form, _ = listed[2]
-    if not result["equal"]:
-        failed = [x for x in result["lines"] if x["role"] == "ours" and "error" in x]
-        why = "ours failed" if failed else "no peer is better on one thread"
-        return text + f"\nTime at equal {score}: {why}.\n"
     rows = []
-    for a in result["equal"]:
-        peer, ours = a["peer"], a["ours"]
+    for pair in result["equal"]:
+        peer, ours = pair["peer"], pair["ours"]
         row = [peer["model"], form.format(peer["score"]), f"{peer['seconds']:.3g}"]
-        row += [ours["trees"], form.format(ours["score"]), f"{ours['seconds']:.3g}"]
-        rows.append([*row, "yes" if a["reached"] else "not reached"])
-    headings = ["better peer", score, "its time s", "our trees", score, "our time s", "as good"]
-    return f"{text}\nTime at equal {score}, one thread:\n\n" + as_table(headings, rows)
+        if ours is None:
+            rows.append([*row, "not reached", "", "", ""])
+            continue
+        size = f"{ours['trees']} x {'any' if ours['depth'] is None else ours['depth']}"
+        times = f"{peer['seconds'] / ours['seconds']:.1f}"
+        rows.append([*row, size, form.format(ours["score"]), f"{ours['seconds']:.3g}", times])
+    headings = ["peer", score, "CPU s", "our trees", score, "CPU s", "times as fast"]
+    return f"{text}\nAt equal {score}, the cheapest forest of ours:\n\n" + as_table(headings, rows)
 
 
 def about_run() -> dict[str, Any]:
@@ -540,7 +386,7 @@ def about_run() -> dict[str, Any]:
     versions = {"python": platform.python_version(), "numpy": np.__version__}
     versions |= {name: installed(name) for name in ("edgeforest", *LIBRARIES)}
     return {
-        "command": shlex.join(["python", "benchmarks/peers.py", *sys.argv[1:]]),
+        "command": command(),
         "machine": f"{chip}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "versions": versions,
@@ -550,17 +396,16 @@ def about_run() -> dict[str, Any]:
 
 
 NOTES = """\
-Rounds: {repeat}, each with another seed and each line in a fresh process. Time, memory, bytes and
-speed of prediction are medians, the score is the mean. "x faster": the time of scikit-learn's
-RandomForest on one thread in the same round, divided by the line's. Insertion: one value counted
-into one histogram; peers do not tell theirs. Peak memory: above what is in use before training,
-which includes the data (bytes as bytes for EdgeForest and YDF, float32 for the others). Model:
-our JSON, scikit-learn's pickle, LightGBM's text, YDF's serialized model. One row and rows/s:
-through the library's own predict, on one thread. The controls show what the race adds: our exact
-splitter; a fixed number of rows a node; scikit-learn with as many rows a tree (max_samples) as let
-it count about as many values as our race did. LightGBM grows a tree for every class, and boosting
-keeps its 31 leaves. YDF tries one feature more at a split than it is told. Standard errors are
-those of the test rows, and from two rounds on those of the seeds, too.
+Rounds: {repeat}, each with another seed and each line in a fresh process. CPU seconds are the least of
+the rounds, memory, bytes and speed of prediction medians, the score is the mean. "x faster": CPU seconds of
+scikit-learn's RandomForest divided by the line's. Insertion: one value counted into one histogram; peers do
+not tell theirs. Peak memory: above what is in use before training, which includes the data (bytes as
+bytes for EdgeForest and YDF, float32 for the others). Model: our JSON, scikit-learn's and wildwood's pickle,
+LightGBM's text, what YDF and fastforest write. One row and rows/s: through the library's own predict. The
+controls show what the race adds: our exact splitter; a fixed number of rows a node; scikit-learn with as many
+rows a tree (max_samples) as let it count about as many values as our race did. LightGBM grows a tree for
+every class, and boosting keeps its 31 leaves. YDF tries one feature more at a split than it is told.
+Standard errors are those of the test rows, and from two rounds on those of the seeds, too.
 """
 
 
@@ -570,8 +415,8 @@ def report(run: dict[str, Any]) -> str:
         f"# EdgeForest and its peers\n\n`{run['command']}`\n\n{run['machine']}; load before the run "
         f"{run['load']}. {versions}; engines: {', '.join(run['engines'])}.\n\n"
     )
-    for command in run["missing"]:
-        text += f"A library is not here and is left out: `{command}`.\n\n"
+    for advice in run["missing"]:
+        text += f"A library is not here and is left out: `{advice}`.\n\n"
     text += NOTES.format(**run) + "\n" + "\n".join(map(case_report, run["cases"]))
     headings = ["case", "threads", "column", "ours", "better"]
     for title, found in run["losses"].items():
@@ -601,28 +446,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    cases = CASES | QUICK
+    cases = CASES | LARGE | QUICK
     add = parser.add_argument
-    add("--quick", action="store_true", help="small cases, one round: two minutes")
+    add("--quick", action="store_true", help="small cases, one round")
     about = "only this one; may be given again: " + ", ".join(cases)
     add("--case", action="append", choices=list(cases), metavar="NAME", help=about)
     about = "only peers whose name holds this, beside RandomForest; may be given again"
     add("--peer", action="append", metavar="TEXT", help=about)
     add("--repeat", type=int, metavar="ROUNDS", help="rounds (3, with --quick 1)")
+    add("--threads", action="store_true", help="two threads as well, by the clock")
     add("--data", metavar="FOLDER", help="where the real data is (../shared/data)")
     add("--out", metavar="FILE.md", help="write the report here, and all figures to FILE.json")
-    add("--limit", type=float, default=600, help="seconds until a model is given up (600)")
-    add("--one", help=argparse.SUPPRESS)
+    add("--limit", type=float, default=120, help="CPU seconds until a model is given up (120)")
     args = parser.parse_args()
-    if args.one:
-        print(json.dumps(measure(json.loads(args.one))))
-        return
     if not installed("sklearn"):
         sys.exit("all times are compared with scikit-learn's: pip install scikit-learn")
     args.repeat = args.repeat or (1 if args.quick else 3)
     run = about_run() | {"repeat": args.repeat, "cases": []}
-    for command in run["missing"]:
-        print(f"a library is not here and is left out: {command}", file=sys.stderr)
+    for advice in run["missing"]:
+        print(f"a library is not here and is left out: {advice}", file=sys.stderr)
     tables: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in args.case or list(QUICK if args.quick else CASES):

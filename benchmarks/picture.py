@@ -1,6 +1,6 @@
 """Draws docs/accuracy.svg: accuracy on MNIST against insertions, for each splitter.
 
-    python benchmarks/picture.py [--data FOLDER] [--seeds 5] [--out docs/accuracy.svg]
+    python -m benchmarks.picture [--data FOLDER] [--seeds 5] [--out docs/accuracy.svg]
 
 Trees of depth 5, at most 100 of them. Each splitter is tried in two ways: under budgets from 100,000
 insertions on, and without a budget but with 1 to 100 trees. A line joins the runs that no other run
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-import data
 import numpy as np
 
+from benchmarks import data
 from edgeforest import Forest, engine, train
 
 DEPTH, TREES = 5, 100
@@ -221,7 +221,7 @@ def draw(lines: dict[str, list[Run]], seeds: int) -> str:
         out.append(text(x + 14, y + 16, words, fill="#14181f"))
     notes = (
         f"Means of seeds 0 to {seeds - 1}; bands from the lowest to the highest. At most {TREES} trees.",
-        "Each splitter at its best: under a budget, or with fewer trees. Made by benchmarks/picture.py",
+        "Each splitter at its best: under a budget, or with fewer trees. Made by benchmarks.picture",
     )
     for i, words in enumerate(notes):
         out.append(text(16, height - 27 + 16 * i, words, font_size="11.5", fill="#5a626d"))

@@ -1,6 +1,6 @@
 """Kill -9 at random moments of `edgeforest train --checkpoint --resume`, and look at what is left.
 
-    python benchmarks/power_loss.py [--kills 50] [--nights 30] [--rows 40000] [--trees 60] [--seed 0]
+    python -m benchmarks.power_loss [--kills 50] [--nights 30] [--rows 40000] [--trees 60] [--seed 0]
 
 One run is left undisturbed. The others, of the same command, are killed at random moments from
 their first instruction on, and begun again, until so many kills have come. After every kill the

@@ -1,6 +1,6 @@
 """Pure Python beside scikit-learn's RandomForest in one run: time ratio, accuracy, insertions.
 
-    python benchmarks/pure_vs_sklearn.py
+    python -m benchmarks.pure_vs_sklearn
 
 20,000 rows x 20 features, 10 trees of depth 8, one thread. Each repetition times both, one after
 the other, on the same rows and the same seed; the ratio printed is the median of the pairs.

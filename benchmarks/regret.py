@@ -1,6 +1,6 @@
 """How good the splits are: each beside the best of the drawn features over all thresholds.
 
-    python benchmarks/regret.py [--data FOLDER] [--trees 3] [--depth 8] [--sets adult,mnist]
+    python -m benchmarks.regret [--data FOLDER] [--trees 3] [--depth 8] [--sets adult,mnist]
 
 Trains with the NumPy engine, whose forests are those of all engines. At every node of 1,000 rows or
 more it counts all rows by every code of the drawn features. A split is good if its gain is within
@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import data
 import numpy as np
 
+from benchmarks import data
 from edgeforest import Rng, core_pure, train
 
 LEAST = 1000  # rows of the nodes that are looked at

@@ -1,7 +1,7 @@
 """SHAP values beside those of the package `shap`, on imported forests of scikit-learn: equal, and how fast.
 
     pip install shap scikit-learn
-    python -P benchmarks/shap_values.py [--rows 200]      # -P: numba must not find our coverage.py
+    python -m benchmarks.shap_values [--rows 200]
 
 Twenty forests: classifiers and regressors, random forests and extra trees, deep and shallow, with and
 without missing values. Each is grown without a bootstrap, so that the rows of the training are what
@@ -19,7 +19,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import shap
 from sklearn import ensemble
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
@@ -62,6 +61,8 @@ def compare(name: str, X: Any, y: Any, regression: bool, extra: bool, **options:
     rows = X[: ARGS.rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        import shap
+
         tool = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent")
         theirs, slow = seconds(lambda: tool.shap_values(rows, check_additivity=False))
     ours, quick = seconds(lambda: shap_values(forest, rows, X))

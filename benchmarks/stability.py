@@ -3,16 +3,16 @@
 Several forests are trained on samples of the same data; how much they agree on the five most
 important features is Nogueira's stability. Table 5 of the paper stands beside ours.
 
-    python benchmarks/stability.py
+    python -m benchmarks.stability
 """
 
 import argparse
 from typing import Any
 
 import numpy as np
-from common import about, with_error
 from sklearn.datasets import make_classification, make_regression
 
+from benchmarks.common import about, with_error
 from edgeforest import (
     RandomForestClassifier,
     RandomForestRegressor,
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--forests", type=int, default=10, help="that are compared")
     parser.add_argument("--repeats", type=int, default=5, help="of the whole, on new data")
     args = parser.parse_args()
-    print(f"python benchmarks/stability.py --budget {args.budget} --depth {args.depth}")
+    print(f"python -m benchmarks.stability --budget {args.budget} --depth {args.depth}")
     print(f"{about('scikit-learn')}; {args.repeats} x {args.forests} forests each\n")
     show(*measure(args.budget, args.depth, args.forests, args.repeats))
 

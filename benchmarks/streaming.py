@@ -1,6 +1,6 @@
 """Training from a file larger than memory: time, rows read and peak memory as the file grows.
 
-    python benchmarks/streaming.py [--rows 1000000,20000000] [--folder FOLDER] [--bytes 32000000]
+    python -m benchmarks.streaming [--rows 1000000,20000000] [--folder FOLDER] [--bytes 32000000]
 
 A generated `.npy` of float32 (20 features and the label; 84 bytes a row) is written first, 1.7 GB
 for 20 million rows. Each training runs in a process of its own; its peak memory is what the system
@@ -18,6 +18,8 @@ import tempfile
 import time
 
 import numpy as np
+
+from benchmarks import command
 
 FEATURES = 20
 
@@ -85,7 +87,7 @@ def main() -> None:
 
     def once(path: str, how: str, limit: int = 0) -> dict:
         done = subprocess.run(
-            [sys.executable, __file__, "--one", path, how, str(limit)],
+            [sys.executable, "-m", "benchmarks.streaming", "--one", path, how, str(limit)],
             capture_output=True,
             text=True,
         )
@@ -93,7 +95,7 @@ def main() -> None:
             sys.exit(done.stderr)
         return json.loads(done.stdout)
 
-    print(f"python {' '.join(sys.argv)}; {platform.machine()}, {os.cpu_count()} cores")
+    print(f"{command()}; {platform.machine()}, {os.cpu_count()} cores")
     print("| rows | how | seconds | rows drawn | insertions | accuracy | peak MB above nothing |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:

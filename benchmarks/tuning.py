@@ -1,6 +1,6 @@
 """What each option of a training changes: the score on other logs, the score that `train` promised, cost.
 
-    python benchmarks/tuning.py TRAINING.csv TARGET OTHER.csv [OTHER.csv ...] [--seeds 5]
+    python -m benchmarks.tuning TRAINING.csv TARGET OTHER.csv [OTHER.csv ...] [--seeds 5]
 
 Every line is the mean over the seeds of `edgeforest train` with these options, and of `edgeforest
 evaluate` on the other logs: the measure (accuracy, or R2), that of the rows left out in turn, insertions

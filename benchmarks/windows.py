@@ -1,7 +1,7 @@
 """Windows: what a forest learns from their rows on real activities, and what rows cost.
 
-    python benchmarks/windows.py
-    python benchmarks/windows.py --data folder      # with BasicMotions_TRAIN.arff and _TEST.arff in it
+    python -m benchmarks.windows
+    python -m benchmarks.windows --data folder      # with BasicMotions_TRAIN.arff and _TEST.arff in it
 
 The last table is of the emulated Cortex-M3, which counts instructions; `make runtimes` brings it. Those
 of the exported C are counted by callgrind, if gcc and valgrind are here.
@@ -28,6 +28,8 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
+
+from benchmarks import command
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from cortex import PER_MICROSECOND, has_cortex, run_cortex
@@ -91,7 +93,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, help="the folder of BasicMotions")
     args = parser.parse_args()
-    print("python", *sys.argv)
+    print(command())
     print(f"{platform.machine()}, Python {platform.python_version()}\n")
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.data or fetch(Path(scratch))
