@@ -22,10 +22,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "firmware"))
+import build
 from cortex import PER_MICROSECOND, run_cortex
 from runtimes import install, output, run_micropython
-
-import build
 
 DATA = """
 def task(n, data):

@@ -1,12 +1,12 @@
 """How well the phone's page learns: a watch's recordings, and simulated gestures.
 
-    python benchmarks/phone.py
+    python -m benchmarks.phone
 
 It runs examples/phone/learn/gestures.py, the file that the page runs, in CPython; a test shows that the
 browser gives the same. Of each set, whole recordings are left out, a fifth at a time, and recognised
 by the vote of their windows.
 
-BasicMotions is what `benchmarks/windows.py` is run with: four people with a watch, 80 recordings of ten
+BasicMotions is what `python -m benchmarks.windows` is run with: four people with a watch, 80 recordings of ten
 seconds, 10 readings a second. Only the accelerometer is used. The page makes 50 samples a second of it.
 """
 
@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from windows import PARTS, SCALE, fetch, read
+from benchmarks.windows import PARTS, SCALE, fetch, read
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from phone_pages import GESTURES, PHONE, learn_here, load_module, motion, on_grid

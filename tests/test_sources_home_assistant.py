@@ -125,7 +125,9 @@ def test_a_database_in_use_is_not_disturbed(tmp_path: Path) -> None:
     source.close()
     assert hashlib.sha256(path.read_bytes()).hexdigest() == before
     recorder.close()
+    there = sorted(os.listdir(tmp_path))
     assert len(HomeAssistant(path, target=TARGET)) == 7
+    assert sorted(os.listdir(tmp_path)) == there == ["live.db"]  # nothing is left beside it
 
 
 def test_tables_of_earlier_years_are_read(tmp_path: Path) -> None:

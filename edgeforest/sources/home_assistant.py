@@ -348,8 +348,14 @@ class _Query:
 
 def _opened(path: str) -> sqlite3.Connection:
     """The database, which is only read: it may be in use."""
+    how = "mode=ro"
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        # Nobody uses a database with a write-ahead log that has none now. SQLite would begin one to
+        # read it, and leave it there, perhaps with an owner whom Home Assistant does not expect.
+        if file.read(20)[18:] == b"\2\2" and not os.path.exists(f"{path}-wal"):
+            how += "&immutable=1"
     recorder = sqlite3.connect(
-        f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, isolation_level=None
+        f"{Path(path).absolute().as_uri()}?{how}", uri=True, isolation_level=None
     )
     try:
         recorder.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
