@@ -24,6 +24,23 @@ OPTIONS = ("separator", "header", "decimal_comma", "comment", "encoding", "table
            "max_bad", "quote", "columns", "every", "target")  # fmt: skip
 
 
+def add_house(reading: argparse._ArgumentGroup) -> None:
+    """Add the options of Home Assistant's database."""
+    reading.add_argument(
+        "--columns",
+        type=column_names,
+        metavar="A,B",
+        help="entities of Home Assistant's database, such as 'sensor.*,climate.bath' (default: all)",
+    )
+    reading.add_argument(
+        "--every",
+        type=seconds,
+        metavar="S",
+        help="make a row of Home Assistant's database every S seconds, or such as 5min (default "
+        "1min)",
+    )
+
+
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how a log is read; each has the name of its argument as `dest`."""
     reading = parser.add_argument_group(
@@ -42,19 +59,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     reading.add_argument(
         "--table", dest="table_or_query", metavar="NAME", help="table or query of an SQLite file"
     )
-    reading.add_argument(
-        "--columns",
-        type=column_names,
-        metavar="A,B",
-        help="entities of Home Assistant's database, such as 'sensor.*,climate.bath' (default: all)",
-    )
-    reading.add_argument(
-        "--every",
-        type=seconds,
-        metavar="S",
-        help="make a row of Home Assistant's database every S seconds, or such as 5min (default "
-        "1min)",
-    )
+    add_house(reading)
     reading.add_argument(
         "--separator", metavar="C", help="the character between cells, such as ';'"
     )
