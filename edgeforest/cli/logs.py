@@ -24,7 +24,7 @@ OPTIONS = ("separator", "header", "decimal_comma", "comment", "encoding", "table
            "max_bad", "quote", "columns", "every", "target")  # fmt: skip
 
 
-def add_house(reading: argparse._ArgumentGroup) -> None:
+def add_house(reading: Any) -> None:
     """Add the options of Home Assistant's database."""
     reading.add_argument(
         "--columns",
