@@ -17,6 +17,7 @@ from edgeforest.cli.report import facts, print_outcome
 from edgeforest.cli.saving import kept_elsewhere, kept_file, refuse_output, save
 from edgeforest.cli.screen import StatusLine, say
 from edgeforest.budget import Budget
+from edgeforest.host.cluster import connected
 from edgeforest.sources import Source
 from edgeforest.splits import HOLDOUTS
 from edgeforest.sources.schema import obvious_target, refuse_unknown, refuse_wide
@@ -161,6 +162,12 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="threads, -1 for every core (default 1); only native uses more than one",
     )
+    engine.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="grow the trees on the workers of this Dask scheduler, such as tcp://10.0.0.5:8786; "
+        "they must find the log at the same path; the forest is that of --checkpoint",
+    )
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
@@ -244,6 +251,18 @@ def add_forest(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train a forest from a log."""
     refuse_contradictions(args)
+    if args.dask is None:
+        return train(args)
+    args.n_jobs = None  # those of the cluster
+    try:
+        with connected(args.dask):
+            return train(args)
+    except ImportError as error:
+        raise Problem(str(error)) from None
+
+
+def train(args: argparse.Namespace) -> int:
+    """Train a forest from a log, on this machine or on the cluster in use."""
     task = TASKS.get(args.criterion, args.task)
     if args.task not in ("auto", task):
         raise Problem(
@@ -289,6 +308,8 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
     refuse_output(args.checkpoint, *args.log, option="--checkpoint")
     pages.refuse_report(args, *args.log)
     check_engine(args.engine)
+    if args.dask is not None and (args.seconds or args.deadline or "-" in args.log):
+        raise Problem("--dask needs files, and no limit in seconds; give --budget instead")
     if args.resume and args.checkpoint is None:
         raise Problem("--resume goes on from a checkpoint; give its path with --checkpoint")
     if args.refresh and not args.resume:
@@ -322,7 +343,7 @@ def request_of(source: Source, args: argparse.Namespace, task: str, budget: Budg
     return Request(
         source,
         args.target,
-        whole=not (args.checkpoint or slow or large),
+        whole=not (args.checkpoint or args.dask or slow or large),
         budget=budget,
         seed=args.seed,
         holdout=args.holdout,

@@ -128,6 +128,9 @@ class Source:
     # ---- What a checkpoint remembers
 
     path: str | None = None  # of the file, if there is one
+    recipe: Any = (
+        None  # the paths and options that open it elsewhere, if `open_source` opened files
+    )
 
     def extent(self) -> dict[str, Any]:
         """What a checkpoint remembers of these rows: their origin, number, and a checksum."""

@@ -46,17 +46,22 @@ def open_source(
     if dates:
         from edgeforest.sources.views import Dated
 
-        return Dated(open_source(given, **options), dates)
+        source = open_source(given, **options)
+        dated = Dated(source, dates)
+        if source.recipe is not None:
+            paths, others = source.recipe
+            dated.recipe = paths, {**others, "dates": dates}
+        return dated
     if isinstance(given, Source):
         return given
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
         several = sorted(glob(path)) if not os.path.exists(path) else []
-        if several:
-            return _open_several(several, options)
-        return _open_path(path, options)
+        given = several or path
+        source = _open_several(several, options) if several else _open_path(path, options)
+        return _with_recipe(source, given, options)
     if isinstance(given, (list, tuple)) and given and isinstance(given[0], (str, os.PathLike)):
-        return _open_several(given, options)
+        return _with_recipe(_open_several(given, options), _each_once(given), options)
     if isinstance(given, (list, tuple, dict)) or is_frame(given) or hasattr(given, "shape"):
         return Table(given, **options)
     if not hasattr(given, "__iter__"):
@@ -64,6 +69,14 @@ def open_source(
     from edgeforest.sources.stream import Stream
 
     return Stream(given, **{"capacity": CAPACITY, **options})
+
+
+def _with_recipe(source: Source, paths: str | list[str], options: dict[str, Any]) -> Source:
+    """The source, which knows how another process opens it: in its own folder, without a screen."""
+    several = [os.path.abspath(path) for path in ([paths] if isinstance(paths, str) else paths)]
+    others = {name: value for name, value in options.items() if name != "progress"}
+    source.recipe = several, others
+    return source
 
 
 def _open_several(paths: Sequence[str | os.PathLike[str]], options: dict[str, Any]) -> Source:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import not_
@@ -324,36 +325,41 @@ def _fast(values: Sequence[Any], comma: bool) -> array[float] | None:
     return found
 
 
+# Partial functions, not closures: the workers of a cluster get them.
+
+
 def _reader(decimal_comma: bool) -> Callable[[Any], float]:
     """A number from text or from a number; NaN if it is neither, or infinite."""
+    return partial(_number, decimal_comma)
 
-    def number(v: Any) -> float:
-        if isinstance(v, str):
-            x = parse_number(v, decimal_comma)
-            v = math.nan if x is None else x
-        try:
-            x = float(v)
-        except (TypeError, ValueError, OverflowError):
-            return math.nan
-        return x if abs(x) <= MAX_NUMBER else math.nan
 
-    return number
+def _number(decimal_comma: bool, v: Any) -> float:
+    if isinstance(v, str):
+        x = parse_number(v, decimal_comma)
+        v = math.nan if x is None else x
+    try:
+        x = float(v)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return x if abs(x) <= MAX_NUMBER else math.nan
 
 
 def _label_reader(number: Callable[[Any], float], seen: Sequence[Any]) -> Callable[[Any], Any]:
     """A function from a value to a label like those seen; it returns None for other values."""
-    words = any(isinstance(v, str) for v in seen)
-    whole = all(isinstance(v, int) for v in seen if v is not None)
+    if any(isinstance(v, str) for v in seen):
+        return _word
+    return partial(_value, number, all(isinstance(v, int) for v in seen if v is not None))
 
-    def label(v: Any) -> Any:
-        if words:
-            return v if isinstance(v, str) else plain(v)
-        x = number(v)
-        if x != x:
-            return None
-        return int(x) if whole and x.is_integer() else x
 
-    return label
+def _word(v: Any) -> str:
+    return v if isinstance(v, str) else plain(v)
+
+
+def _value(number: Callable[[Any], float], whole: bool, v: Any) -> Any:
+    x = number(v)
+    if x != x:
+        return None
+    return int(x) if whole and x.is_integer() else x
 
 
 def as_texts(column: Sequence[Any], texts: bool) -> list[str | None]:

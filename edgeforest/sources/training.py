@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+import threading
 import time
 import warnings
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgeforest import storage
 from edgeforest import engines as engine
@@ -32,6 +34,7 @@ from edgeforest.core_pure import useful_rows
 from edgeforest.engines import ranges, sampling
 from edgeforest.forest import HUGE, Forest, Spent
 from edgeforest.forests import merging as combine
+from edgeforest.host.cluster import PARTS, Cluster, active
 from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.checkpoints import Begun, begun
 from edgeforest.sources.opening import open_source
@@ -46,7 +49,16 @@ POOLS = 4  # at most: reading is slow
 READ = 2048  # rows at once: text takes many times the room of its numbers
 FIRST = 1024  # if time is short, every 1024th row is read first, so that each pass is a fair sample
 STREAMS = 1 << 20  # random streams of the rows: beyond those of the trees
+COUNTS = ("insertions", "rows_read", "rounds")
 SAME = ("kind", "criterion", "splitter", "names")  # of all trees of a forest
+
+
+class GrownTree(NamedTuple):
+    """A tree, and what it adds to the forest beside its nodes."""
+
+    forest: Forest  # of this tree alone
+    importance: list[float]
+    cost: Spent
 
 
 class Streaming:
@@ -102,6 +114,7 @@ class Streaming:
         self.note, self.later = before.note, before.later
         self.seed = seed
         self.n_trees = n_trees
+        self._samples = max_samples
         self.max_depth = max_depth
         self.options = options
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
@@ -324,6 +337,10 @@ class Streaming:
             self._write(True)
 
     def _run(self) -> Iterator[Streaming]:
+        cluster = active(self.options.get("n_jobs")) if self.source.recipe is not None else None
+        if cluster is not None:
+            yield from self._run_elsewhere(cluster)
+            return
         of_a_pool = self._of_a_pool()
         while len(self.grown) < self.planned:
             first = len(self.grown) - self.base
@@ -334,31 +351,101 @@ class Streaming:
             self.source.check()
             if self._hurried():
                 last = self._new  # no time for other rows
-            elif self._pool[0] != pool:
-                self._forget_ready()  # before the next pool is read
-                self._pool = pool, None
-                self._pool = pool, self._read(pool)
-            yield from self._grow(first, last)
+            else:
+                self._have(pool)
+            for tree in self._grow(first, last):
+                if tree is not None:
+                    self._add(tree)
+                yield self
             if len(self.grown) - self.base < last:
                 return  # the budget was used up
 
-    def _grow(self, first: int, last: int) -> Iterator[Streaming]:
-        """Grow some trees from the pool that was read."""
+    def _have(self, pool: int) -> None:
+        """Read a pool, unless it is the one that was read last."""
+        if self._pool[0] != pool:
+            self._forget_ready()  # before the next pool is read
+            self._pool = pool, None
+            self._pool = pool, self._read(pool)
+
+    def _grow(self, first: int, last: int) -> Iterator[GrownTree | None]:
+        """Grow some trees from the pool that was read; None between steps."""
         training = self._next_training(first, last)
         spent = training.budget.spent
         if first % self._of_a_pool():  # what was read to begin with is not counted twice
             spent.rows_read = 0
         cost = Spent()
+        done = 0
         for _ in training:
-            done = len(self.grown) - self.base - first
             if done < len(training.grown.roots):
                 total = Spent(spent.insertions, spent.rows_read, spent.rounds)
                 tree = combine.keep(training.grown, [done])
-                self._add(tree, training.importance, total, cost)
-                training.importance = [0.0] * len(self.importance)  # of each tree alone
+                yield GrownTree(tree, list(training.importance), _minus(total, cost))
+                training.importance = [0.0] * len(tree.names)  # of each tree alone
                 cost = total
-            yield self
+                done += 1
+            yield None
         _free(training)
+
+    # ---- Trees that grow on a cluster
+
+    def _run_elsewhere(self, cluster: Cluster) -> Iterator[Streaming]:
+        """Have the trees grown by the workers of a cluster; they are added in order.
+
+        A worker gets the path of the source, never rows. Each tree has its own random stream and
+        its share of the insertions, so it does not matter where it grows.
+        """
+        if self.budget.seconds is not None:
+            raise ValueError("budget in seconds is for one machine; limit insertions on a cluster")
+        job = self.job()
+        self._forget_ready()
+        self._pool = -1, None  # others read the rows
+        spans = self._stretches(PARTS * cluster.cores)
+        results = cluster.run(grow_elsewhere, [(job, *span) for span in spans], forget_held)
+        try:
+            for first, last in spans:
+                while (trees := next(results)) is None:
+                    self.grown.spent.seconds = self._elapsed()
+                    yield self
+                for tree in trees:
+                    self._add(tree)
+                    yield self
+                if len(trees) < last - first:
+                    return  # the budget was used up
+        finally:
+            results.close()
+
+    def job(self) -> bytes:
+        """What a worker needs to know; bytes, so that no worker that dies is the only one to have it."""
+        options = {**self.options, "n_jobs": 1, "n_trees": self.n_trees, "schema": self.schema}
+        options |= {"max_depth": self.max_depth, "max_samples": self._samples, "seed": self.seed}
+        options |= {"budget": (self.budget.insertions, None, self.budget.bytes)}
+        options |= {"criterion": self.criterion}
+        paths, reading = self.source.recipe
+        source = self.source
+        return pickle.dumps((paths, reading, len(source), source.checksum(len(source)), options))
+
+    def _stretches(self, parts: int) -> list[tuple[int, int]]:
+        """The trees that are not grown yet, in about so many stretches of one pool each.
+
+        With a budget in bytes a stretch is a whole pool: its trees share the room.
+        """
+        of_a_pool, found = self._of_a_pool(), []
+        size = of_a_pool if self.budget.bytes is not None else max(1, self._new // parts)
+        first = len(self.grown) - self.base
+        while first < self._new:
+            end = (first // of_a_pool + 1) * of_a_pool
+            found.append((first, min(self._new, end, first + size)))
+            first = found[-1][1]
+        return found
+
+    def stretch(self, first: int, last: int) -> list[GrownTree]:
+        """Some trees of the forest, from one pool, for another process."""
+        self.source.check()
+        self._have(first // self._of_a_pool())
+        trees = [tree for tree in self._grow(first, last) if tree is not None]
+        for tree in trees:
+            tree.forest.importances = millionths(tree.importance)  # a model travels only whole
+        return trees
 
     def _share(self, first: int, last: int) -> Budget:
         """The budget of some trees: equal shares, so that it does not matter where training resumes."""
@@ -381,17 +468,16 @@ class Streaming:
     def _late(self) -> bool:
         return self.budget.seconds is not None and self._elapsed() >= self.budget.seconds
 
-    def _add(self, tree: Forest, importance: list[float], total: Spent, before: Spent) -> None:
+    def _add(self, tree: GrownTree) -> None:
         """Add a tree to the forest, and write the checkpoint."""
         spent = self.grown.spent
-        for name in ("insertions", "rows_read", "rounds"):
-            cost = getattr(total, name) - getattr(before, name)
-            setattr(spent, name, getattr(spent, name) + cost)
+        for name in COUNTS:
+            setattr(spent, name, getattr(spent, name) + getattr(tree.cost, name))
         spent.seconds = self._elapsed()
-        combine.append(self.grown, tree)
-        part = sum(importance)
+        combine.append(self.grown, tree.forest)
+        part = sum(tree.importance)
         if part > 0:
-            parts = [int(v / part * 1_000_000 + 0.5) for v in importance]
+            parts = [int(v / part * 1_000_000 + 0.5) for v in tree.importance]
             self.importance = [a + b for a, b in zip(self.importance, parts, strict=True)]
         self._write(len(self.grown) == self.planned)
 
@@ -453,7 +539,7 @@ class Streaming:
             head.span = array("f", [top - head.low])[0]
         head.scale = self._scale(len(old))
         combine.append(head, old)
-        for name in ("insertions", "rows_read", "rounds"):
+        for name in COUNTS:
             setattr(head.spent, name, getattr(head.spent, name) + getattr(old.spent, name))
         if head.limit is not None:
             head.limit = None if old.limit is None else head.limit + old.limit
@@ -546,6 +632,36 @@ def train_source(source: Any, target: str, **options: Any) -> Forest:
             return training.forest()
 
 
+# ---- In a worker of a cluster
+
+_ONE = threading.Lock()  # one training at a time in a process: each may fill the budget in bytes
+_HELD: dict[bytes, Streaming] = {}  # the latest training of this process, with its rows
+
+
+def grow_elsewhere(job: bytes, first: int, last: int) -> list[GrownTree]:
+    """Some trees of a training that another process has begun; the rows stay for the next ones."""
+    with _ONE:
+        training = _HELD.get(job)
+        if training is None:
+            _HELD.clear()
+            paths, reading, rows, crc, options = pickle.loads(job)
+            source = open_source(paths, **reading)
+            if len(source) != rows or source.checksum(rows) != crc:
+                raise SourceError(
+                    f"{source.name} is another file on a worker than where training was begun; "
+                    "give a path that every worker finds the same rows at"
+                )
+            options["budget"] = Budget(*options["budget"])
+            target = options["schema"].target
+            training = _HELD[job] = Streaming(source, target, **options)
+        return training.stretch(first, last)
+
+
+def forget_held() -> None:
+    """Free the rows that are held for the next trees; trees that still grow keep theirs."""
+    _HELD.clear()
+
+
 def _refuse(resume: bool, refresh: bool, checkpoint: Any, options: dict[str, Any]) -> None:
     """Raise a ValueError about options that do not go together, or are not for sources."""
     if resume and checkpoint is None:
@@ -571,6 +687,11 @@ def _limit(training: Any, n_trees: int, share: Budget) -> None:
     budget.insertions = budget.ceiling = share.insertions
     if share.seconds is not None:
         budget.seconds = budget.until = budget.tick() + share.seconds
+
+
+def _minus(total: Spent, before: Spent) -> Spent:
+    """What was spent since."""
+    return Spent(*(getattr(total, name) - getattr(before, name) for name in COUNTS))
 
 
 def _passes(rows: Sequence[int]) -> Iterator[Sequence[int]]:
