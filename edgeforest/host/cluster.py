@@ -72,9 +72,7 @@ def active(n_jobs: int | None) -> Cluster | None:
 def connected(address: str) -> Iterator[None]:
     """Work inside of this block on the cluster of the Dask scheduler at this address."""
     try:
-        from joblib import parallel_config
-
-        distributed: Any = import_module("distributed")
+        joblib, distributed = import_module("joblib"), import_module("distributed")
     except ImportError:
         raise ImportError("Dask is not installed: pip install 'edgeforest[dask]'") from None
     try:
@@ -83,5 +81,5 @@ def connected(address: str) -> Iterator[None]:
         raise ValueError(
             f"cannot reach a Dask scheduler at {address} ({error}); start one with dask scheduler"
         ) from None
-    with client, parallel_config("dask", client=client):
+    with client, joblib.parallel_config("dask", client=client):
         yield
