@@ -309,7 +309,8 @@ def main() -> None:
     parser.add_argument("job", type=json.loads, help="what to train, as JSON")
     job = parser.parse_args().job
     if job.get("limit"):
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(job["limit"]),) * 2)
+        soft = math.ceil(job["limit"])  # at the hard limit it would be killed without a word
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, soft + 10))
     print(json.dumps(measure(job)))
 
 
