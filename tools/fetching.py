@@ -77,6 +77,7 @@ class Runtime:
     build: Callable[[Path, Path], None]
     advice: str
     needs: tuple[str, ...] = ()  # the runtimes that it is built from
+    for_tests: bool = True  # fetched together with all others
 
 
 def say(text: str) -> None:

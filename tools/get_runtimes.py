@@ -12,6 +12,8 @@ Each comes from a package registry that this machine is already set up for:
 - `.runtimes/mosquitto/`: an MQTT broker, from this machine's own release.
 - `.runtimes/compilers/`, `.runtimes/qemu-arm/`, `.runtimes/micropython-source/` and
   `.runtimes/cortex-m3/`: an emulated board (`tools/board_runtimes.py`).
+- `.runtimes/zig/`, `.runtimes/qemu-user/` and `.runtimes/python-armhf/`: what builds wheels for
+  other processors and tries them (`tools/wheel_runtimes.py`; `python-arm64` only if asked for).
 
 Nothing outside `.runtimes/` is changed (but for npm's own cache) and no root rights are needed. A
 runtime that cannot be had here is named with the reason and what to do; only `--strict` makes that
@@ -50,6 +52,7 @@ from fetching import (
     write_if_changed,
     write_wrapper,
 )
+from wheel_runtimes import WHEEL_RUNTIMES
 
 DEBIAN_SUITE = "trixie"
 DEBIAN_PACKAGES = (
@@ -445,6 +448,7 @@ RUNTIME_LIST = (
         "which the tests find by themselves, or name one in EDGEFOREST_MOSQUITTO",
     ),
     *BOARD_RUNTIMES,
+    *WHEEL_RUNTIMES,
 )
 
 
@@ -453,6 +457,8 @@ def get_all() -> bool:
     started: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for runtime in RUNTIME_LIST:
+            if not runtime.for_tests:
+                continue
             for name in runtime.needs:
                 started[name].wait()
             command = [sys.executable, __file__, "--strict", runtime.name]
