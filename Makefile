@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 KERNEL := setup.py $(wildcard edgeforest/engines/*.[ch] firmware/kernel/*.[ch])
 
-.PHONY: help demo check test lint runtimes bench firmware wheel clean
+.PHONY: help demo check test lint runtimes bench firmware wheel wheels clean
 
 help:
 	@echo "make demo      train on a sample sensor log, under a budget, and look at the result"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench     pure Python beside scikit-learn, in one run"
 	@echo "make firmware  build what boards load, for every processor, into dist/firmware/"
 	@echo "make wheel     build both wheels into dist/, and look inside them"
+	@echo "make wheels    build wheels for Raspberry Pis, glibc and musl into dist/, with Zig's compiler"
 	@echo "make clean     remove what these made"
 
 $(VENV)/demo: pyproject.toml $(KERNEL)
@@ -94,6 +95,13 @@ wheel: $(VENV)/demo
 	@echo "== building for everywhere"
 	@EDGEFOREST_PURE=1 $(PIP) wheel --quiet --no-deps --wheel-dir dist .
 	@$(BIN)/python tools/check_wheel.py dist/*-py3-none-any.whl
+
+# For other processors: compiled here, and looked into; tools/try_wheels.py runs them.
+wheels: $(VENV)/demo
+	@$(BIN)/python tools/get_runtimes.py --strict zig
+	@echo "== building for small computers"
+	@$(BIN)/python -c 'import setuptools' 2>/dev/null || $(PIP) install --quiet 'setuptools>=77'
+	@$(BIN)/python tools/make_wheels.py
 
 clean:
 	rm -rf $(VENV) .runtimes build dist *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache

@@ -69,7 +69,9 @@ def check_library(data: bytes, platform: str) -> str:
     musl = platform.startswith("musl")
     strange = [n for n in found.needed if not any(fnmatch(n, p) for p in (MUSL if musl else GLIBC))]
     if strange:
-        raise Refused(f"its native engine needs {', '.join(strange)}, which not every {platform} has")
+        raise Refused(
+            f"its native engine needs {', '.join(strange)}, which not every {platform} has"
+        )
     if musl:
         return "musl"
     version = re.match(r"manylinux_(\d+)_(\d+)", platform)

@@ -12,8 +12,8 @@ Each comes from a package registry that this machine is already set up for:
 - `.runtimes/mosquitto/`: an MQTT broker, from this machine's own release.
 - `.runtimes/compilers/`, `.runtimes/qemu-arm/`, `.runtimes/micropython-source/` and
   `.runtimes/cortex-m3/`: an emulated board (`tools/board_runtimes.py`).
-- `.runtimes/zig/`, `.runtimes/qemu-user/` and `.runtimes/python-armhf/`: what builds wheels for
-  other processors and tries them (`tools/wheel_runtimes.py`; `python-arm64` only if asked for).
+- Only if asked for by name: `.runtimes/zig/`, which builds wheels for other processors, and
+  `.runtimes/qemu-user/`, `python-armhf/` and `python-arm64/`, which try them (`tools/wheel_runtimes.py`).
 
 Nothing outside `.runtimes/` is changed (but for npm's own cache) and no root rights are needed. A
 runtime that cannot be had here is named with the reason and what to do; only `--strict` makes that

@@ -158,7 +158,10 @@ def main(argv: list[str] | None = None) -> int:
             except Refused as problem:
                 print(problem, file=sys.stderr)
                 return 1
-            print(f"{wheel.stat().st_size / 1000:6,.0f} kB  {wheel.name}: {check(wheel, True)}", flush=True)
+            print(
+                f"{wheel.stat().st_size / 1000:6,.0f} kB  {wheel.name}: {check(wheel, True)}",
+                flush=True,
+            )
     return 0
 
 

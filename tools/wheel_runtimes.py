@@ -133,13 +133,18 @@ def build_python(architecture: str, target: Path, scratch: Path) -> None:
 def python_version(architecture: str, folder: Path) -> str:
     """Return the version that the emulated Python prints, or raise StepError."""
     libraries, qemu, processor = MACHINES[architecture]
-    text = PYTHON_WRAPPER.format(
-        libraries=libraries, qemu=qemu, processor=processor, python=PYTHON
-    )
+    text = PYTHON_WRAPPER.format(libraries=libraries, qemu=qemu, processor=processor, python=PYTHON)
     write_wrapper(folder / "python", text)
     # While it is made, it is one folder deeper than QEMU's own.
     emulator = RUNTIMES / "qemu-user" / qemu
-    program = [str(emulator), "-cpu", processor, "-L", str(folder), str(folder / "usr/bin" / PYTHON)]
+    program = [
+        str(emulator),
+        "-cpu",
+        processor,
+        "-L",
+        str(folder),
+        str(folder / "usr/bin" / PYTHON),
+    ]
     return f"{run([*program, '--version']).strip()} for {architecture}"
 
 
@@ -150,8 +155,9 @@ WHEEL_RUNTIMES = (
         zig_version,
         build_zig,
         "it needs pip (apt install python3-pip) that reaches its registry, on Linux or macOS",
+        for_tests=False,
     ),
-    Runtime("qemu-user", qemu_user_version, build_qemu_user, DEBIAN_ADVICE),
+    Runtime("qemu-user", qemu_user_version, build_qemu_user, DEBIAN_ADVICE, for_tests=False),
     *(
         Runtime(
             f"python-{architecture}",
@@ -159,7 +165,7 @@ WHEEL_RUNTIMES = (
             partial(build_python, architecture),
             f"{DEBIAN_ADVICE}, and qemu-user",
             needs=("qemu-user",),
-            for_tests=architecture == "armhf",
+            for_tests=False,
         )
         for architecture in MACHINES
     ),
