@@ -148,3 +148,14 @@ def test_the_command_line_trains_on_a_cluster(client: Any, log: Path, tmp_path: 
     assert not main([*common, "--dask", client.scheduler.address, "--out", str(two)])
     assert load(two).to_json() == load(one).to_json()
     assert main([*common, "--dask", client.scheduler.address, "--seconds", "9"])
+
+
+def test_a_scheduler_that_is_not_there_is_one_sentence(
+    log: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from edgeforest.cli import main
+
+    assert main(["train", str(log), "--target", "y", "--dask", "nonsense://somewhere"])
+    said = capfd.readouterr().err.strip()
+    assert said.startswith("edgeforest: cannot reach a Dask scheduler at nonsense://somewhere")
+    assert "\n" not in said

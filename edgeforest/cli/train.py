@@ -3,6 +3,7 @@
 import argparse
 import os
 import time
+from contextlib import ExitStack
 from typing import Any
 
 from edgeforest import engines
@@ -254,11 +255,12 @@ def run(args: argparse.Namespace) -> int:
     if args.dask is None:
         return train(args)
     args.n_jobs = None  # those of the cluster
-    try:
-        with connected(args.dask):
-            return train(args)
-    except ImportError as error:
-        raise Problem(str(error)) from None
+    with ExitStack() as block:
+        try:
+            block.enter_context(connected(args.dask))
+        except (ImportError, ValueError) as error:
+            raise Problem(str(error)) from None
+        return train(args)
 
 
 def train(args: argparse.Namespace) -> int:
