@@ -309,8 +309,10 @@ def main() -> None:
     parser.add_argument("job", type=json.loads, help="what to train, as JSON")
     job = parser.parse_args().job
     if job.get("limit"):
-        soft = math.ceil(job["limit"])  # at the hard limit it would be killed without a word
-        resource.setrlimit(resource.RLIMIT_CPU, (soft, soft + 10))
+        most = math.ceil(
+            job["limit"]
+        )  # SIGXCPU, which says why; at the harder limit SIGKILL, which does not
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most + 10))
     print(json.dumps(measure(job)))
 
 
