@@ -81,9 +81,7 @@ def of_values(
     return of_rows(rng, side, counts, cells)
 
 
-def of_labels(
-    rng: np.random.Generator, side: np.ndarray, y: np.ndarray, times: np.ndarray
-) -> Arm:
+def of_labels(rng: np.random.Generator, side: np.ndarray, y: np.ndarray, times: np.ndarray) -> Arm:
     """The same by the classes of its rows."""
     k = int(y.max()) + 1
 
@@ -200,7 +198,9 @@ def show_ties(samples: int) -> None:
         for k in (0, 1):  # the same number of rows of each class, others of them
             own = np.flatnonzero(y == k)
             for side in sides:
-                side[fixed.permutation(own)] = np.arange(len(own)) < (0.5 + strength * (k - 0.5)) * len(own)
+                side[fixed.permutation(own)] = np.arange(len(own)) < (
+                    0.5 + strength * (k - 0.5)
+                ) * len(own)
         for criterion in ("gini", "entropy", "mse"):
             c = criterion_of(criterion)
             line = f"| {name} | {criterion} "
@@ -210,7 +210,9 @@ def show_ties(samples: int) -> None:
                     rows = rng.choice(ROWS, n, replace=False, shuffle=False)
                     whole = cells_of(criterion, y[rows])
                     one, two = (
-                        Interval(c, cells_of(criterion, y[rows[s[rows]]]), whole, rest, axis(c, whole))
+                        Interval(
+                            c, cells_of(criterion, y[rows[s[rows]]]), whole, rest, axis(c, whole)
+                        )
                         for s in sides
                     )
                     holds += abs(one.root - two.root) <= Z * math.sqrt(one.error + two.error)

@@ -37,26 +37,33 @@ def by_tree(table: data.Table, options: dict[str, Any]) -> tuple[np.ndarray, int
 
     The budget is shared equally; what a tree leaves is for the following ones.
     """
-    trees, left = options["n_trees"], options.get("budget")
+    options = options | {"kind": "random-forest"}
+    trees, limit, seed = options["n_trees"], options.get("budget"), options["seed"]
     total, spent = np.zeros(len(table.y_test)), 0
     for place in range(trees):
-        share = None if left is None else (left - spent) // (trees - place)
-        one = options | {"n_trees": 1, "budget": share, "seed": trees * options["seed"] + place}
-        forest = train(table.X, table.y, **one)
+        rows, kept = patch_of(table, options, seed * trees + place)
+        share = None if limit is None else (limit - spent) // (trees - place)
+        one = options | {"n_trees": 1, "budget": share, "seed": seed * trees + place}
+        forest = train(table.X[rows][:, kept], table.y[rows], **one)
         spent += forest.spent.insertions
-        total += np.array(forest.predict(table.X_test))
+        total += np.array(forest.predict(table.X_test[:, kept]))
     return total / trees, spent, trees
+
+
+def patch_of(table: data.Table, shares: dict[str, Any], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows and the features of a patch."""
+    rng = np.random.default_rng(seed)
+    n, m = table.X.shape
+    rows = rng.permutation(n)[: int(shares["alpha_n"] * n)]
+    return rows, np.sort(rng.permutation(m)[: int(shares["alpha_f"] * m)])
 
 
 def one_patch(table: data.Table, seed: int, patch: int, limit: int | None) -> float:
     """The error of a forest whose patch is drawn with the seed `patch`, its trees with `seed`."""
-    rng = np.random.default_rng(patch)
-    n, m = table.X.shape
-    rows = rng.permutation(n)[: int(TEXT["alpha_n"] * n)]
-    kept = np.sort(rng.permutation(m)[: int(TEXT["alpha_f"] * m)])
+    rows, kept = patch_of(table, TEXT, patch)
     splitter: Any = "mab" if limit else "exact"
     forest = train(
-        table.X[np.ix_(rows, kept)],
+        table.X[rows][:, kept],
         table.y[rows],
         n_trees=TREES if limit else 20,
         budget=limit,
@@ -69,7 +76,7 @@ def one_patch(table: data.Table, seed: int, patch: int, limit: int | None) -> fl
 
 def of_trees(table: data.Table, seed: int, shares: dict[str, float]) -> float:
     """The error of a forest with a patch for every tree."""
-    options = COMMON | shares | {"kind": "random-patches", "n_trees": TREES, "budget": BUDGET}
+    options = COMMON | shares | {"n_trees": TREES, "budget": BUDGET}
     return score_of(by_tree(table, options | {"seed": seed})[0], table.y_test, True)
 
 
@@ -96,7 +103,7 @@ def main() -> None:
     grid = [[one_patch(table, seed, patch, BUDGET) for seed in seeds] for patch in seeds]
     show("its text: one patch a forest", [grid[s][s] for s in seeds])
     show("one patch a forest, the same for every seed", grid[0])
-    show("one patch a tree, 0.8 of the rows, 0.5 of the features", [of_trees(table, s, TEXT) for s in seeds])
+    show("one patch a tree, 0.8 and 0.5", [of_trees(table, s, TEXT) for s in seeds])
     show(
         f"its code: one patch a tree, 0.6 and 0.8, {coded.X.shape[1]} columns",
         [of_trees(coded, s, CODE) for s in seeds],
