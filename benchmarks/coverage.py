@@ -157,6 +157,7 @@ def counted_cases(rng: np.random.Generator) -> Iterator[tuple[str, str, *Arm]]:
 def show_coverage(samples: int) -> None:
     """Print the first table."""
     rng = np.random.default_rng(0)
+    print("\n### Intervals\n")
     columns = " | ".join(f"{n:,}: one class | holds | above" for n in SIZES)
     print(f"| arm | criterion | {columns} |")
     print("|---|---|" + "---|---|---|" * len(SIZES))
@@ -190,6 +191,7 @@ def show_ties(samples: int) -> None:
     """Print the second table: both features part the same labels equally well, but otherwise apart."""
     rng = np.random.default_rng(0)
     fixed = np.random.default_rng(11)
+    print("\n### Ties\n")
     print("| tied features | criterion | " + " | ".join(f"{n:,}: holds" for n in SIZES) + " |")
     print("|---|---|" + "---|" * len(SIZES))
     for name, strength in (("strong", 0.4), ("weak", 0.05)):
@@ -256,6 +258,7 @@ def best_cuts(X: np.ndarray, y: np.ndarray, features: np.ndarray) -> tuple[tuple
 
 def show_tails(repeats: int = 30, fresh: int = 400_000) -> None:
     """Print the third table."""
+    print("\n### Heavy tails\n")
     print("| targets | rows of a node | cuts off < 1 % | fresh gain: any cut | at equal mass |")
     print("|---|---|---|---|---|")
     for lognormal in (False, True):
@@ -293,10 +296,8 @@ def main() -> None:
     if args.only in (None, "arms"):
         show_coverage(args.samples)
     if args.only in (None, "ties"):
-        print()
         show_ties(args.samples)
     if args.only in (None, "tails"):
-        print()
         show_tails()
 
 

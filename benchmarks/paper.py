@@ -332,9 +332,14 @@ def digits_of(regression: bool) -> int:
     return 1 if regression else 3
 
 
+def short(value: Any) -> str:
+    """Three digits, such as 40.4 or 3.37e6."""
+    return f"{value:.3g}".replace("e+0", "e")
+
+
 def cells_of(said: Said, digits: int) -> list[str]:
     """What the paper reports of one forest, as the last cells of a row."""
-    cells = ["" if v is None else f"{v:,.3g}" for v in (said.seconds, said.insertions)]
+    cells = ["" if v is None else short(v) for v in (said.seconds, said.insertions)]
     cells += ["" if said.trees is None else f"{said.trees:.1f}"]
     return [*cells, f"{said.score[0]:,.{digits}f} ± {said.score[1]:,.{digits}f}"]
 
@@ -345,12 +350,13 @@ def show(experiment: Experiment, table: data.Table, found: dict[tuple[str, str],
     limit = experiment.options.get("budget")
     extra = f"; {limit:,} insertions" if limit else ""
     extra += f"; {experiment.note}" if experiment.note else ""
-    print(f"\n### Table {experiment.table}: {table.about}{extra}\n")
+    seeds = len(next(iter(found.values())).scores)
+    print(f"\n### Table {experiment.table}: {table.about}{extra}; {seeds} seeds\n")
     rows = [["model", "splitter", "CPU s", "insertions", "trees" if limit else "", score]]
     rows[0] += ["seconds", "insertions", "trees", score]
     for (model, splitter), runs in found.items():
         name = f"**`{splitter}`**" if splitter == "mab" else f"`{splitter}`"
-        cells = [model, name, f"{np.mean(runs.seconds):.3f}", f"{np.mean(runs.insertions):.3g}"]
+        cells = [model, name, f"{np.mean(runs.seconds):.3f}", short(np.mean(runs.insertions))]
         cells += [f"{np.mean(runs.trees):.1f}" if limit else "", with_error(runs.scores, digits)]
         said = experiment.said.get(model)
         place = {"exact": 0, "mab": 1}.get(splitter)
@@ -378,7 +384,7 @@ def compare(experiment: Experiment, table: data.Table, found: dict[tuple[str, st
         if said.insertions:
             ours = float(np.mean(runs.insertions))
             verdict = "fewer" if ours < said.insertions else "**more**"
-            rows.append((where, "insertions", f"{ours:.3g}", f"{said.insertions:.3g}", verdict))
+            rows.append((where, "insertions", short(ours), short(said.insertions), verdict))
         if said.trees is not None:
             trees = float(np.mean(runs.trees))
             verdict = "more" if trees > said.trees else "as many"

@@ -214,10 +214,9 @@ def filled(values: list[str]) -> list[str]:
 
 
 def as_bytes(values: np.ndarray) -> np.ndarray:
-    """The places of numbers among those that occur, on at most 256 levels."""
-    distinct, place = np.unique(values, return_inverse=True)
-    many = max(1, -(-len(distinct) // 256))
-    return (place // many).astype(np.uint8)
+    """Numbers on 256 equally spaced levels, so that 100 trees can read their patches quickly."""
+    low = values.min()
+    return np.rint((values - low) * (255 / max(1e-9, values.max() - low))).astype(np.uint8)
 
 
 def air_columns(columns: dict[str, list[str]]) -> Iterator[np.ndarray]:
