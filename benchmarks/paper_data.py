@@ -193,7 +193,7 @@ def sgemm(given: str | None = None) -> Table:
         effect = 0.55 * (level[:, 0] + level[:, 1]) - 0.6 * (level[:, 3] + level[:, 4])
         effect += 0.25 * np.abs(level[:, 5] - level[:, 6]) * level[:, 12]
         effect += 0.15 * level[:, 8] * level[:, 10] + rng.normal(0, 0.2, len(X))
-        about, y = "generated, for SGEMM", 55.0 * np.exp(effect)
+        about, y = "generated, for SGEMM", 30.7 * np.exp(effect)
     row = np.arange(len(y), dtype=np.float32)
     more = rng.normal(size=(len(y), NOISE)).astype(np.float32)
     return parted(about, True, np.column_stack([row, X, more]), y, 0.9)
