@@ -27,6 +27,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,6 @@ from make_wheels import PI_2, PI_ZERO, ZIG
 
 QEMU = ROOT / ".runtimes" / "qemu-user"
 KERNEL = ROOT / "firmware" / "kernel"
-STAGES = ("coding", "training", "predicting")
 
 
 @dataclass(frozen=True)
@@ -178,10 +178,10 @@ def compile_task(processor: Processor, folder: Path) -> Path:
     chosen = [f"-mcpu={processor.compiled_for}"] if processor.compiled_for else []
     flags = ["-O3", "-std=gnu99", "-ffp-contract=off", "-nostdlib", "-rtlib=compiler-rt"]
     places = [f"-isystem{include / name}" for name in (processor.headers, "generic-musl")]
+    compiler = [zig, "cc", "-target", processor.triple]
     sources = [ROOT / "benchmarks" / "device_task.c", *sorted(KERNEL.glob("*.c"))]
     done = subprocess.run(
-        [zig, "cc", "-target", processor.triple, *chosen, *flags, *places, f"-I{KERNEL}"]
-        + [*sources, "-o", out],
+        [*compiler, *chosen, *flags, *places, f"-I{KERNEL}", *sources, "-o", out],
         env={**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(ZIG / "cache")},
         cwd=folder,
         capture_output=True,
@@ -242,7 +242,7 @@ def by_qemu(processor: Processor, binary: Path, task: Path) -> tuple[list[int], 
     if run.returncode:
         raise RuntimeError(f"{processor.name} ended with exit code {run.returncode}")
     marks = [int(line) for line in sums.stdout.split()]
-    return [b - a for a, b in zip(marks[:3], marks[1:4], strict=True)], said
+    return [b - a for a, b in pairwise(marks[:4])], said
 
 
 def count(processor: Processor, task: Task, folder: Path) -> Count:
@@ -252,8 +252,8 @@ def count(processor: Processor, task: Task, folder: Path) -> Count:
     file.write_bytes(task.file())
     run = partial(by_qemu, processor) if processor.emulator else by_callgrind
     (coding, training, predicting), said = run(binary, file)
-    insertions, _, some, right, forest = map(int, said.split())
-    return Count(coding, training, predicting / some, insertions, right / len(task.y), forest)
+    insertions, _, some, right, checked, forest = map(int, said.split())
+    return Count(coding, training, predicting / some, insertions, right / checked, forest)
 
 
 def count_cortex() -> Count:
@@ -298,9 +298,8 @@ def short(value: float, unit: str) -> str:
     >>> short(0.0123, "s"), short(4.2e-6, "J"), short(3.0, "s")
     ('12 ms', '4.2 µJ', '3.0 s')
     """
-    for size, name in ((1.0, ""), (1e-3, "m"), (1e-6, "µ")):
-        if value >= size:
-            break
+    units = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"))
+    size, name = next((pair for pair in units if value >= pair[0]), units[-1])
     scaled = value / size
     return f"{scaled:.0f} {name}{unit}" if scaled >= 10 else f"{scaled:.1f} {name}{unit}"
 

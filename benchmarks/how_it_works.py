@@ -325,8 +325,18 @@ def draw_all(rows: Room, twins: Room, out: Path) -> None:
         pictures["how-second-look"] = draw_second_look(notes.coarse, notes.fine, rows.names[winner])
     for name, text in pictures.items():
         (out / f"{name}.svg").write_text(text, encoding="utf-8")
-    print(f"{', '.join(pictures)} written; root: {race.counted:,} of {race.n:,} rows, ", end="")
-    print(f"{rows.names[winner]} at {race.threshold}; with a twin {tied.counted:,}")
+    print(f"{', '.join(pictures)} written")
+    root, all_of_it = visits[0], race.n * len(rows.names)
+    print(
+        f"root: {rows.names[winner]} at {race.threshold:.1f}, {race.counted:,} of {race.n:,} rows, ",
+        end="",
+    )
+    print(f"{root.insertions:,} insertions, exact {all_of_it:,}; with a twin {tied.counted:,} rows")
+    small = [v for v in visits if v.rows <= 1000]
+    print(
+        f"the tree: {len(visits)} nodes, {sum(v.insertions for v in visits):,} insertions; ", end=""
+    )
+    print(f"{len(small)} nodes of 1,000 rows or fewer")
     print("best gain over all rows, by feature: ", end="")
     print(", ".join(f"{n} {g:.3f}" for n, g in zip(rows.names, best_gains(rows), strict=True)))
 

@@ -3,10 +3,10 @@
     python -m benchmarks.scaling [--quick] [--only rows] [--out FOLDER] [--repeat 3] [--limit 60]
 
 Generated rows of bytes: half of the features add up to a number whose range is cut into the classes, and one
-label in ten is drawn at random. Unless the table says otherwise 100,000 rows of 20 features, 4 classes,
-5 trees of depth 8. Ours draw as many rows as there are (`max_samples=1.0`), as scikit-learn does; "by default" is the race
-as it is without that, with at most 32,768 rows a tree at this depth. Ten million rows have 10 features; as bytes
-they are 100 MB, and as the float32 that scikit-learn asks for 400.
+label in ten is drawn at random. Unless the table says otherwise 100,000 rows of 20 features (10 where
+rows grow), 4 classes, 5 trees of depth 8. Ours draw as many rows as there are (`max_samples=1.0`), as scikit-learn does; "by default" is the race
+as it is without that, with at most 32,768 rows a tree at this depth. Ten million rows are 100 MB as bytes,
+and 400 as the float32 that scikit-learn asks for.
 
 Each line is measured in a process of its own, taking turns: CPU seconds on one thread (the median of the
 rounds; what takes more than 5 seconds runs once), insertions, peak memory above the data, accuracy on 20,000
@@ -20,6 +20,7 @@ import json
 import math
 import os
 import resource
+import select
 import signal
 import statistics
 import sys
@@ -38,6 +39,7 @@ from benchmarks.peer_models import clear_memory, memory
 from edgeforest import train
 from edgeforest.reports.svg import Drawing, Scale, number
 
+PATIENCE = 120  # seconds of the clock, for what hangs
 LONG = 5.0  # CPU seconds from which on a line is not measured again
 TEST_ROWS = 20_000
 
@@ -87,10 +89,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def sized(axis: str, value: int) -> Size:
     """The usual size with one thing changed."""
-    size = replace(Size(), **{axis: value})
-    if axis == "rows" and value > 1_000_000:
-        size = replace(size, features=10)  # to fit into memory, as float32 too
-    return size
+    size = (
+        Size(features=10) if axis == "rows" else Size()
+    )  # few: as float32, too, they fit into memory
+    return replace(size, **{axis: value})
 
 
 def generate(size: Size, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -146,8 +148,14 @@ def apart(job: Callable[[], dict[str, Any]], limit: float) -> dict[str, Any]:
         finally:
             os._exit(0)
     os.close(writes)
+    ready: list[Any] = []
     with os.fdopen(reads, "rb") as stream:
-        answer = stream.read()
+        try:
+            ready = select.select([stream], [], [], PATIENCE + 60 * limit)[0]
+            answer = stream.read() if ready else b""
+        finally:
+            if not ready:
+                os.kill(child, signal.SIGKILL)
     status = os.waitpid(child, 0)[1]
     if answer:
         found: dict[str, Any] = json.loads(answer)
@@ -221,7 +229,7 @@ def cell(got: dict[str, Any] | None) -> str:
     parts = [f"{got['seconds']:.3g} s"]
     if got["insertions"] is not None:
         parts.append(number(got["insertions"]))
-    parts += [f"{got['peak']:.0f} MB", f"{got['score']:.3f}"]
+    parts += [f"{got['peak']:.1f} MB", f"{got['score']:.3f}"]
     return ", ".join(parts)
 
 
@@ -261,7 +269,7 @@ def draw(
         drawing.line(some, f"s{colours[line]}")
         for x, y in some:
             drawing.dot(x, y, 3, f"f{colours[line]}", f"{NAMES[line]}: {number(10**y)} {unit}")
-    usual = Size()
+    usual = sized(axis, next(iter(found)))
     notes = []
     missing = [
         NAMES[line] for line in lines if any("error" in g.get(line, {}) for g in found.values())
