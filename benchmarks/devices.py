@@ -274,7 +274,9 @@ def count_cortex() -> Count:
 def show_counts(task: Task, counts: dict[str, Count]) -> None:
     """The table of one task."""
     print(f"\n### {task.about}\n")
-    print("| processor | coding | training | a prediction | an insertion | right, of training rows |")
+    print(
+        "| processor | coding | training | a prediction | an insertion | right, of training rows |"
+    )
     print("|---|---|---|---|---|---|")
     for name, one in counts.items():
         each = f"{one.training / one.insertions:.0f}" if one.insertions else ""

@@ -223,7 +223,7 @@ def draw_depths(visits: Sequence[Visit]) -> str:
         text = f"{number(some)}, {percent(some / max(1, there[d]))}"
         drawing.text(356, y + 14, text, "end", "tick")
     notes = [
-        "Pale: rows that lie in nodes of that depth. Blue: rows that were counted to split them."
+        "The whole bar: rows in nodes of that depth. Its filled part: rows counted to split them."
     ]
     return framed(drawing, "Where a tree counts its rows", notes)
 

@@ -275,7 +275,7 @@ def draw(
         NAMES[line] for line in lines if any("error" in g.get(line, {}) for g in found.values())
     ]
     if missing and what == "seconds":
-        notes = [f"Stopped at the limit: {', '.join(missing)}."]
+        notes = [f"Stopped at the limit: {'; '.join(missing)}."]
     others = {"rows": f"{usual.rows:,} rows", "features": f"{usual.features} features"}
     others |= {"classes": f"{usual.classes} classes", "depth": f"depth {usual.depth}"}
     notes.append(", ".join([f"{usual.trees} trees", *(v for k, v in others.items() if k != axis)]))
