@@ -1,6 +1,7 @@
 """Instructions for training and for one prediction on the processors of small computers and boards.
 
-    python tools/get_runtimes.py zig qemu-user      # once: a C compiler for all of them, and an emulator
+    python tools/get_runtimes.py zig                # once: a C compiler for all of them
+    python tools/get_runtimes.py qemu-user          # and an emulator
     python -m benchmarks.devices [--quick] [--only aarch64] [--task bytes]
 
 The kernel in C is compiled for each processor, as in the wheels, and run with the same task. Valgrind's
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import re
 import shutil
 import struct
@@ -194,6 +196,10 @@ def compile_task(processor: Processor, folder: Path) -> Path:
 
 def by_callgrind(binary: Path, task: Path) -> tuple[list[int], str]:
     """Instructions between the marks, and what the program printed."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        raise AbsentError(
+            f"callgrind counts this computer's instructions, and it is {platform.machine()}"
+        )
     folder = Path(tempfile.mkdtemp(dir=task.parent))
     tool = [program("valgrind"), "--tool=callgrind", "--dump-before=mark"]
     with task.open("rb") as stream:
