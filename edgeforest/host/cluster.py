@@ -1,15 +1,18 @@
-"""Work on other machines, by Dask.
+"""Work on other machines, by Dask, or by any other backend of joblib.
 
     active     the cluster of `joblib.parallel_config("dask")`, None without one
     connected  a connection to Dask's scheduler, as a block
+    jobs       how many calls joblib's chosen backend makes at once
+    each       the results of a function for many arguments, by that backend
 
 joblib and Dask are imported by whoever uses them: not here, unless an address is given.
 """
 
 from __future__ import annotations
 
+import pickle
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
@@ -19,38 +22,65 @@ POLL = 0.2  # seconds to wait for a piece before the caller may look at the cloc
 
 
 class Cluster:
-    """Cores elsewhere: `run` has a function done there for many arguments, in order."""
+    """Cores elsewhere."""
 
     def __init__(self, backend: Any, n_jobs: int | None) -> None:
         self._client = backend.client
         self.cores: int = max(1, backend.effective_n_jobs(-1 if n_jobs is None else n_jobs))
 
-    def run(
-        self,
-        function: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        forget: Callable[[], None],
-    ) -> Generator[Any, None, None]:
-        """The results, in order; None while the next one is not there yet.
+    def work(self, forget: Callable[[], None]) -> Work:
+        """Work to be done there; `forget` is called on each worker at its end."""
+        return Work(self._client, self.cores, forget)
 
-        What a worker leaves undone when it dies is done again by another. Closing the iterator, as
-        Ctrl-C does, cancels what was not done; `forget` is called on each worker at the end.
+
+class Work:
+    """Pieces of work on a cluster: what a worker leaves undone when it dies, another one does."""
+
+    def __init__(self, client: Any, cores: int, forget: Callable[[], None]) -> None:
+        self._client, self._forget = client, forget
+        self._addresses = sorted(client.nthreads())
+        self._futures: list[Any] = []
+        self._wait = import_module("distributed").wait
+        self.cores, self.workers = cores, max(1, len(self._addresses))
+
+    def submit(self, function: Callable[..., Any], *given: Any, near: tuple[int, int]) -> Any:
+        """Have a function called elsewhere; a future of its result.
+
+        `near=(k, n)` is the place of its rows among n: what has the same place goes to the same
+        workers, as far as these have time for it.
         """
-        client, wait = self._client, import_module("distributed").wait
-        futures = [client.submit(function, *given, pure=False) for given in arguments]
-        try:
-            for k, future in enumerate(futures):
-                while not future.done():
-                    with suppress(TimeoutError):
-                        wait(future, timeout=POLL)
-                        break
-                    yield None
-                result = future.result()
-                futures[k] = None  # the scheduler may forget it
-                yield result
-        finally:
-            client.cancel([future for future in futures if future is not None], force=True)
-            client.run(forget, on_error="ignore")
+        k, n = near
+        some = [address for i, address in enumerate(self._addresses) if i % n == k % self.workers]
+        future = self._client.submit(
+            function, *given, pure=False, workers=some or None, allow_other_workers=bool(some)
+        )
+        self._futures.append(future)
+        return future
+
+    def is_done(self, future: Any) -> bool:
+        """Whether a result is there; waits a moment for it."""
+        if not future.done():
+            with suppress(TimeoutError):
+                self._wait(future, timeout=POLL)
+        return bool(future.done())
+
+    def result(self, future: Any) -> Any:
+        """The result of a piece of work, or its exception; the cluster may forget it then."""
+        while not self.is_done(future):
+            pass
+        found = future.result()
+        self._futures = [other for other in self._futures if other is not future]
+        return found
+
+    def cancel(self) -> None:
+        """Cancel what is not done."""
+        self._client.cancel(self._futures, force=True)
+        self._futures = []
+
+    def close(self) -> None:
+        """Cancel what is not done, and free the memory of the workers."""
+        self.cancel()
+        self._client.run(self._forget, on_error="ignore")
 
 
 def active(n_jobs: int | None) -> Cluster | None:
@@ -83,3 +113,42 @@ def connected(address: str) -> Iterator[None]:
         ) from None
     with client, joblib.parallel_config("dask", client=client):
         yield
+
+
+def jobs() -> int:
+    """How many calls the backend of `joblib.parallel_config` makes at once; 1 without one.
+
+    >>> jobs()
+    1
+    """
+    joblib = sys.modules.get("joblib")
+    if joblib is None:
+        return 1
+    backend, n_jobs = joblib.parallel.get_active_backend()
+    return int(backend.effective_n_jobs(n_jobs or 1))
+
+
+def each(
+    function: Callable[..., Any], common: Any, arguments: Iterable[tuple[Any, ...]]
+) -> Iterator[Any]:
+    """The results of `function(common, *given)`, in order: here, or by joblib's chosen backend.
+
+    `common` is sent to each process once, if NumPy is there; so it may be large.
+
+    >>> list(each(pow, 2, [(3,), (4,)]))
+    [8, 16]
+    """
+    if jobs() < 2:
+        for given in arguments:
+            yield function(common, *given)
+        return
+    joblib = import_module("joblib")
+    packed: Any = pickle.dumps(common, protocol=5)
+    if "numpy" in sys.modules:  # backends share an array between calls, but no other object
+        packed = sys.modules["numpy"].frombuffer(packed, "u1")
+    calls = (joblib.delayed(_call)(function, packed, *given) for given in arguments)
+    yield from joblib.Parallel(n_jobs=None, return_as="generator")(calls)
+
+
+def _call(function: Callable[..., Any], packed: Any, *given: Any) -> Any:
+    return function(pickle.loads(packed), *given)
