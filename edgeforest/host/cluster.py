@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 PARTS = 6  # pieces of work for each core of a cluster: the last ones end at about the same time
-POLL = 0.2  # seconds to wait for a piece before the caller may look at the clock
+POLL = 0.5  # seconds to wait for a piece before the caller may look at the clock
 
 
 class Cluster:
@@ -39,43 +39,51 @@ class Work:
     def __init__(self, client: Any, cores: int, forget: Callable[[], None]) -> None:
         self._client, self._forget = client, forget
         self._addresses = sorted(client.nthreads())
-        self._futures: list[Any] = []
-        self._wait = import_module("distributed").wait
+        self._waiting: dict[int, Any] = {}  # futures by ticket
+        self._done: dict[int, Any] = {}  # results, and futures that have failed
+        self._ticket = 0
         self.cores, self.workers = cores, max(1, len(self._addresses))
 
-    def submit(self, function: Callable[..., Any], *given: Any, near: tuple[int, int]) -> Any:
-        """Have a function called elsewhere; a future of its result.
+    def submit(self, function: Callable[..., Any], *given: Any, near: tuple[int, int]) -> int:
+        """Have a function called elsewhere; a ticket for its result.
 
         `near=(k, n)` is the place of its rows among n: what has the same place goes to the same
         workers, as far as these have time for it.
         """
         k, n = near
         some = [address for i, address in enumerate(self._addresses) if i % n == k % self.workers]
-        future = self._client.submit(
+        self._ticket += 1
+        self._waiting[self._ticket] = self._client.submit(
             function, *given, pure=False, workers=some or None, allow_other_workers=bool(some)
         )
-        self._futures.append(future)
-        return future
+        return self._ticket
 
-    def is_done(self, future: Any) -> bool:
-        """Whether a result is there; waits a moment for it."""
-        if not future.done():
+    def is_done(self, ticket: int) -> bool:
+        """Whether a result is there; waits a moment for it.
+
+        Whatever else is done is fetched, too: a worker keeps no results that it has no room for.
+        """
+        if ticket in self._waiting:
+            wait = import_module("distributed").wait
             with suppress(TimeoutError):
-                self._wait(future, timeout=POLL)
-        return bool(future.done())
+                wait(list(self._waiting.values()), timeout=POLL, return_when="FIRST_COMPLETED")
+            for one, future in list(self._waiting.items()):
+                if future.done():
+                    del self._waiting[one]
+                    self._done[one] = future.result() if future.status == "finished" else future
+        return ticket in self._done
 
-    def result(self, future: Any) -> Any:
-        """The result of a piece of work, or its exception; the cluster may forget it then."""
-        while not self.is_done(future):
+    def result(self, ticket: int) -> Any:
+        """The result of a piece of work, once; or its exception."""
+        while not self.is_done(ticket):
             pass
-        found = future.result()
-        self._futures = [other for other in self._futures if other is not future]
-        return found
+        found = self._done.pop(ticket)
+        return found.result() if hasattr(found, "exception") else found
 
     def cancel(self) -> None:
         """Cancel what is not done."""
-        self._client.cancel(self._futures, force=True)
-        self._futures = []
+        self._client.cancel(list(self._waiting.values()), force=True)
+        self._waiting, self._done = {}, {}
 
     def close(self) -> None:
         """Cancel what is not done, and free the memory of the workers."""

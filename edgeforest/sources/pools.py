@@ -18,11 +18,10 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from edgeforest import engines as engine
-from edgeforest.budget import Budget, Rng, millionths
+from edgeforest.budget import Budget, Rng
 from edgeforest.checks import part_of
 from edgeforest.codes import vote_scale
 from edgeforest.core_pure import useful_rows
-from edgeforest.drawing import draw
 from edgeforest.engines import ranges, sampling
 from edgeforest.forest import HEADER, Forest, Spent, attribute
 from edgeforest.forests import merging as combine
@@ -39,6 +38,8 @@ READ = 2048  # rows at once: text takes many times the room of its numbers
 FIRST = 1024  # if time is short, every 1024th row is read first, so that each pass is a fair sample
 STREAMS = 1 << 20  # random streams of the rows: beyond those of the trees
 COUNTS = ("insertions", "rows_read", "rounds")
+ARRAYS = ("roots", "feature", "threshold", "right", "votes")  # of a forest
+ALSO = ("low", "span", "engine")  # of a forest, beside what its file calls its header
 
 
 class GrownTree(NamedTuple):
@@ -47,6 +48,29 @@ class GrownTree(NamedTuple):
     forest: Forest  # of this tree alone
     importance: list[float]
     cost: Spent
+
+
+class SentTree(NamedTuple):
+    """A grown tree as it travels: its arrays as they are, which is quicker than a model file."""
+
+    header: dict[str, Any]
+    arrays: dict[str, array[Any]]
+    importance: list[float]
+    cost: Spent
+
+    @classmethod
+    def of(cls, tree: GrownTree) -> SentTree:
+        """A tree, to be sent."""
+        arrays = {name: getattr(tree.forest, name) for name in ARRAYS}
+        return cls(header_of(tree.forest), arrays, tree.importance, tree.cost)
+
+    def tree(self) -> GrownTree:
+        """The tree that was sent."""
+        forest = forest_like(self.header)
+        for name, values in self.arrays.items():
+            setattr(forest, name, values)
+        forest.prepare()
+        return GrownTree(forest, self.importance, self.cost)
 
 
 class Beginning(NamedTuple):
@@ -69,7 +93,7 @@ class Met(NamedTuple):
 class Stretch(NamedTuple):
     """Some trees in a row that were grown from one pool."""
 
-    trees: list[GrownTree]
+    trees: list[SentTree]
     met: Met | None  # if they are the first of their pool
     fits: bool = True  # False: all trees of the pool must share the room, so these are not theirs
 
@@ -169,7 +193,7 @@ class Pools:
         """Features by column and labels of a pool, read some rows at a time."""
         source, schema = self.source, self.schema
         before = schema.unlabelled, dict(schema.odd), source.bad
-        chosen = draw(Rng(self.seed, STREAMS + 1 + pool), self.size, len(source))
+        chosen = sampling.draw_rows(Rng(self.seed, STREAMS + 1 + pool), self.size, len(source))
         columns: list[Any] = []
         kinds = schema.kinds(len(source.names))
         done = 0
@@ -212,26 +236,23 @@ class Pools:
 
     # ---- Trees
 
-    def begin(self, first: int = 0) -> Beginning:
-        """Read the first pool, for the trees from that one on; says what all trees share."""
+    def begin(self) -> Beginning:
+        """Read the first pool; says what all trees share."""
         self.have(0)
         found = ranges.of_columns(self._pool[1][0], self.schema.categorical)
-        training = self._first_training(first)
+        training = self._first_training()
         self._keep_ready(training)
-        grown = training.grown
-        header = {name: getattr(grown, name) for name in map(attribute, HEADER)}
-        header |= {name: getattr(grown, name) for name in ("low", "span", "engine")}
         self.planned = training.planned
-        return Beginning(header, found, training.planned)
+        return Beginning(header_of(training.grown), found, training.planned)
 
-    def _first_training(self, first: int) -> Any:
-        """A training of the first pool, from that tree on.
+    def _first_training(self) -> Any:
+        """A training of the first pool.
 
         If there is no time for the codes of all its rows, the pool keeps fewer of them.
         """
         seconds = self.budget.seconds
         if seconds is None:
-            return self._training(first, self.n_trees, self.budget)
+            return self._training(0, self.n_trees, self.budget)
         columns, labels = self._pool[1]
 
         def make(rows: Any, budget: Budget) -> tuple[Any]:
@@ -242,7 +263,7 @@ class Pools:
                     sampling.take(labels, rows),
                 )
             self._pool = 0, pool
-            return (self._training(first, self.n_trees, sampling.rest_of(budget)),)
+            return (self._training(0, self.n_trees, sampling.rest_of(budget)),)
 
         rest = Budget(
             self.budget.insertions, max(0.001, seconds - self.elapsed()), self.budget.bytes
@@ -368,7 +389,7 @@ class Pools:
         of_a_pool = self.of_a_pool()
         self.source.check()
         self.have(first // of_a_pool)
-        trees: list[GrownTree] = []
+        trees: list[SentTree] = []
         for tree in self.grow(first, last):
             if self.cancelled:
                 break
@@ -379,8 +400,7 @@ class Pools:
             if not alone and room is not None:
                 if training.working_bytes(nodes * of_a_pool, nodes) > room:
                     return Stretch([], None, False)
-            tree.forest.importances = millionths(tree.importance)  # a model travels only whole
-            trees.append(tree)
+            trees.append(SentTree.of(tree))
         return Stretch(trees, None if first % of_a_pool else self._met)
 
     def job(self) -> bytes:
@@ -392,6 +412,11 @@ class Pools:
         limits = budget.insertions, None, budget.bytes
         checksum = source.checksum(len(source))
         return pickle.dumps((source.recipe, checksum, self.schema, limits, given))
+
+
+def header_of(forest: Forest) -> dict[str, Any]:
+    """What a forest has beside its trees."""
+    return {name: getattr(forest, name) for name in (*map(attribute, HEADER), *ALSO)}
 
 
 def forest_like(header: dict[str, Any]) -> Forest:

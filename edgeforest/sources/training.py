@@ -251,15 +251,15 @@ class Streaming:
         of_a_pool = self.pools.of_a_pool()
         near = -(-self.pools.planned // of_a_pool)
         common = self._job, self.base, self.pools.planned
-        futures = [
+        tickets = [
             work.submit(grow_elsewhere, *common, *span, parts == 1, near=(span[0] // of_a_pool, near))
             for span in spans
         ]
-        for (first, last), future in zip(spans, futures, strict=True):
-            while not work.is_done(future):
+        for (first, last), ticket in zip(spans, tickets, strict=True):
+            while not work.is_done(ticket):
                 self.grown.spent.seconds = self.pools.elapsed()
                 yield self
-            found = work.result(future)
+            found = work.result(ticket)
             if not found.fits:
                 work.cancel()
                 return True
@@ -267,7 +267,7 @@ class Streaming:
             if found.met is not None and done == first:
                 self._note_met(found.met)
             for tree in found.trees[done - first :]:
-                self._add(tree)
+                self._add(tree.tree())
                 yield self
             if len(found.trees) < last - first:
                 return False  # the budget was used up
