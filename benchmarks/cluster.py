@@ -8,8 +8,9 @@ CSV. Every way trains the same forest in a cluster of its own, whose workers are
 thread each; 0 workers is `train_source` in one process. Printed are the seconds of the clock; the
 processor seconds of the process that asks (with Dask's scheduler) and of each worker; the longest of
 these, which is what the clock would show if each had a core; the peak memory of each worker above
-that of the idle worker; and the bytes that Dask's connections have written. The checksums of the
-forests must be equal. With `--bytes` the budget in bytes of each worker is limited.
+that of the idle worker; and, counted by Dask, the bytes that the asking process has written to its
+connections (its scheduler passes trees on) and that workers have sent. The checksums of the forests
+must be equal. With `--bytes` the budget in bytes of each worker is limited.
 """
 
 import argparse
@@ -132,7 +133,7 @@ def main() -> None:
     print(f"{command()}; {about('distributed')}")
     print(
         "| workers | seconds | CPU: asking | CPU: workers | longest | MB: asking, peak | "
-        "MB: workers, above idle | MB written by Dask | MB between workers | trees | nodes | forest |"
+        "MB: workers, above idle | MB written by asking | MB sent by workers | trees | nodes | forest |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     sums = set()

@@ -105,7 +105,9 @@ def tune(
         asked: list[dict[str, Any]] = [{**best, name: value} for value in some]
         if lowest is None:
             asked.insert(0, best)  # what it has
-        found = list(each(_Trying.errors, work, [(parameters,) for parameters in asked]))
+        with warnings.catch_warnings():  # those of threads, too
+            warnings.simplefilter("ignore")
+            found = list(each(_Trying.errors, work, [(parameters,) for parameters in asked]))
         trials += [trial for trial, _ in found]
         if lowest is None:
             lowest = found.pop(0)[1]

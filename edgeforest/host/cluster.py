@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import pickle
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 PARTS = 6  # pieces of work for each core of a cluster: the last ones end at about the same time
-POLL = 0.5  # seconds to wait for a piece before the caller may look at the clock
+POLL = 0.2  # seconds to wait for a piece before the caller may look at the clock
+NAP = (
+    0.02  # seconds between two looks at the pieces: Dask's own wait needs a client for the process
+)
 
 
 class Cluster:
@@ -64,9 +68,11 @@ class Work:
         Whatever else is done is fetched, too: a worker keeps no results that it has no room for.
         """
         if ticket in self._waiting:
-            wait = import_module("distributed").wait
-            with suppress(TimeoutError):
-                wait(list(self._waiting.values()), timeout=POLL, return_when="FIRST_COMPLETED")
+            until = time.monotonic() + POLL
+            while not any(future.done() for future in self._waiting.values()):
+                if time.monotonic() > until:
+                    return False
+                time.sleep(NAP)
             for one, future in list(self._waiting.items()):
                 if future.done():
                     del self._waiting[one]

@@ -9,10 +9,12 @@ share of the insertions of its own: it does not matter where it grows.
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 import time
 from array import array
+from collections import deque
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -217,9 +219,7 @@ class Pools:
             del column[done:]
         labels = columns.pop()
         if not len(labels):
-            raise SourceError(
-                f"no row of {source.name} has a target {schema.target!r}; give some"
-            )
+            raise SourceError(f"no row of {source.name} has a target {schema.target!r}; give some")
         odd = {name: n - before[1].get(name, 0) for name, n in schema.odd.items()}
         self._met = Met(
             schema.unlabelled - before[0], odd, source.bad - before[2], list(source.complaints)
@@ -411,7 +411,8 @@ class Pools:
         given |= {"options": {**self.options, "n_jobs": 1}}
         limits = budget.insertions, None, budget.bytes
         checksum = source.checksum(len(source))
-        return pickle.dumps((source.recipe, checksum, self.schema, limits, given))
+        name = os.urandom(8)  # a training that is done again is another one
+        return pickle.dumps((name, source.recipe, checksum, self.schema, limits, given))
 
 
 def header_of(forest: Forest) -> dict[str, Any]:
@@ -429,6 +430,7 @@ def forest_like(header: dict[str, Any]) -> Forest:
 
 _ONE = threading.Lock()  # one training at a time in a process: each may fill the budget in bytes
 _HELD: dict[bytes, Pools] = {}  # the latest training of this process, with its rows
+_OVER: deque[bytes] = deque(maxlen=8)  # trainings that are over: what is still to come for them
 
 
 def begin_elsewhere(job: bytes) -> Beginning:
@@ -455,19 +457,22 @@ def grow_elsewhere(
 
 def _held(job: bytes) -> Pools:
     pools = _HELD.get(job)
+    if job in _OVER:
+        raise SourceError("this training is over; train again")
     if pools is None:
         _HELD.clear()
-        recipe, checksum, schema, limits, given = pickle.loads(job)
+        _, recipe, checksum, schema, limits, given = pickle.loads(job)
         source = open_elsewhere(recipe, checksum)
         pools = _HELD[job] = Pools(source, schema, Budget(*limits), **given)
     return pools
 
 
-def forget_held() -> None:
-    """Free the rows that are held for the next trees, and stop the trees that grow."""
-    for pools in list(_HELD.values()):
+def forget_held(job: bytes) -> None:
+    """Free the rows that are held for the trees of a training, and stop those that grow."""
+    _OVER.append(job)
+    pools = _HELD.pop(job, None)
+    if pools is not None:
         pools.cancelled = True
-    _HELD.clear()
 
 
 # ---- Small parts

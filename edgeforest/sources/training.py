@@ -20,6 +20,7 @@ import time
 import warnings
 from array import array
 from collections.abc import Generator, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,11 +145,24 @@ class Streaming:
                 "write it in smaller row groups"
             )
 
+    def _refuse_seconds(self) -> None:
+        if self.budget.seconds is not None:
+            raise ValueError(
+                "budget in seconds cannot be kept on a cluster; limit insertions instead, or train "
+                "on this machine"
+            )
+
     def _begin(self, before: Begun) -> None:
         """Begin a forest, with the trees that are there."""
         cluster = active(self.options.get("n_jobs")) if self.source.recipe is not None else None
-        self._work = None if cluster is None else cluster.work(forget_held)
-        found = self.pools.begin() if self._work is None else self._begin_elsewhere(self._work)
+        self._work: Work | None = None
+        if cluster is None:
+            found = self.pools.begin()
+        else:
+            self._refuse_seconds()
+            self._job = self.pools.job()
+            self._work = cluster.work(partial(forget_held, self._job))
+            found = self._begin_elsewhere(self._work)
         self.base = 0  # trees of an earlier training that stay
         self.planned = self.pools.planned = found.planned
         self.grown = self._head(found.header)
@@ -169,7 +183,9 @@ class Streaming:
         head.prepare()
         head.limit = self.budget.insertions
         head.spent = Spent(rows_read=self.schema.looked)
-        if self.schema.regression and self.pools.size < len(self.source):  # other rows may lie beyond
+        if self.schema.regression and self.pools.size < len(
+            self.source
+        ):  # other rows may lie beyond
             low, span = head.low - head.span, 3 * head.span
             if low < -HUGE or span > HUGE or low + span > HUGE:
                 raise SourceError("targets of a source must span less than 1e38; scale them down")
@@ -210,13 +226,7 @@ class Streaming:
 
     def _begin_elsewhere(self, work: Work) -> Beginning:
         """Have the first pool read by a worker, and the next ones by others at the same time."""
-        if self.budget.seconds is not None:
-            raise ValueError(
-                "budget in seconds cannot be kept on a cluster; limit insertions instead, or train "
-                "on this machine"
-            )
         try:
-            self._job = self.pools.job()
             pools = -(-self.n_trees // self.pools.of_a_pool())
             beginning = work.submit(begin_elsewhere, self._job, near=(0, pools))
             for pool in range(1, min(pools, work.workers)):
@@ -236,7 +246,9 @@ class Streaming:
         try:
             parts, first = PARTS * work.cores, begun
             while len(self.grown) < self.planned:
-                if not (yield from self._grow_elsewhere(work, pools.stretches(parts, first), parts)):
+                if not (
+                    yield from self._grow_elsewhere(work, pools.stretches(parts, first), parts)
+                ):
                     return
                 # What did not fit is grown again, a whole pool in one place.
                 done = len(self.grown) - self.base
@@ -252,7 +264,9 @@ class Streaming:
         near = -(-self.pools.planned // of_a_pool)
         common = self._job, self.base, self.pools.planned
         tickets = [
-            work.submit(grow_elsewhere, *common, *span, parts == 1, near=(span[0] // of_a_pool, near))
+            work.submit(
+                grow_elsewhere, *common, *span, parts == 1, near=(span[0] // of_a_pool, near)
+            )
             for span in spans
         ]
         for (first, last), ticket in zip(spans, tickets, strict=True):
