@@ -18,7 +18,7 @@ from typing import Any
 
 from edgeforest import engines
 from edgeforest.budget import Budget
-from edgeforest.engines import sampling
+from edgeforest.engines import sampling, speed
 from edgeforest.forest import Forest
 import edgeforest.scores.metrics as metrics
 from edgeforest.scores.evaluation import Evaluation, answered, commonest
@@ -133,6 +133,7 @@ class Estimating:
         self.trees = min(TREES, n_trees)
         self.options = options
         self.at = 0  # the block in hand
+        self.pace: float | None = None  # insertions a second, if they are known
         self.parts: list[tuple[Forest, list[Any], list[Any]]] | None = (
             None  # to keep, for calibration
         )
@@ -175,6 +176,8 @@ class Estimating:
             budget=limit,
             **self.options,
         )
+        if self.pace is not None:
+            speed.plan(training, self.pace)
         for _ in training:
             yield training
         forest = training.forest()

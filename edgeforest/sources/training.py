@@ -31,7 +31,7 @@ from edgeforest.budget import Budget, Rng, millionths
 from edgeforest.checks import part_of
 from edgeforest.codes import vote_scale
 from edgeforest.core_pure import useful_rows
-from edgeforest.engines import ranges, sampling
+from edgeforest.engines import ranges, sampling, speed
 from edgeforest.forest import HUGE, Forest, Spent
 from edgeforest.forests import merging as combine
 from edgeforest.host.cluster import PARTS, Cluster, active
@@ -164,6 +164,19 @@ class Streaming:
             self._forget_ready()
         self.grown.ranges = self._ranges
         self.budget.spent = self.grown.spent
+
+    def plan(self, first: float) -> None:
+        """Grow fewer trees if the time is not enough for all: `first` as in `speed.plan`.
+
+        Trees that are done stay. Where insertions are limited, too, their shares are the plan: a
+        checkpoint is checked by them.
+        """
+        seconds, training = self.budget.seconds, self._ready
+        if seconds is not None and training is not None and self.budget.insertions is None:
+            trees = speed.whole_trees(training, first * max(0.0, seconds - self._elapsed()))
+            done = len(self.grown) - self.base
+            self._new = min(self._new, max(done + trees, training.n_jobs))
+            self.planned = self.base + self._new
 
     # ---- Rows
 
