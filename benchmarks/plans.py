@@ -5,8 +5,8 @@
 Each training is done with the clock alone, which cuts 20 trees short, and with the plan, which grows
 fewer if there is no time for all. Rows are in memory, and tables are read before the clock starts.
 Beside each: the trees, the seconds, and the score of rows that were not trained on (accuracy, or the
-share of the variance that is explained). Last, how far the speed of each training is from what
-`calibrate` says. The tables are those of `benchmarks/data.py`, and a generated one.
+share of the variance that is explained). Last, how far the speed of whole trees of each table is from
+what `calibrate` says. The tables are those of `benchmarks/data.py`, and a generated one.
 """
 
 import argparse
@@ -27,13 +27,18 @@ def generated() -> data.Table:
 
 
 def trained(
-    table: data.Table, engine: str, seconds: float, first: float | None, seed: int
+    table: data.Table,
+    engine: engines.Name,
+    seconds: float | None,
+    first: float | None = None,
+    seed: int = 0,
+    n_trees: int = 20,
 ) -> tuple[int, float, float, float]:
     """Trees, seconds, score, and insertions a second of one training."""
     criterion = "mse" if table.regression else "gini"
     training = engines.read(
         table.X, table.y, engine=engine, criterion=criterion, budget=Budget(seconds=seconds),
-        seed=seed,
+        seed=seed, n_trees=n_trees,
     )  # fmt: skip
     budget = training.budget
     read = budget.tick()
@@ -72,11 +77,12 @@ def main() -> None:
             cells = []
             for first in (None, here.first):
                 runs = [trained(table, args.engine, seconds, first, s) for s in range(args.seeds)]
-                trees, used, score, rate = (mean_and_error(v)[0] for v in zip(*runs, strict=True))
+                trees, used, score, _ = (mean_and_error(v)[0] for v in zip(*runs, strict=True))
                 cells.append(f"{trees:.0f}, {used:.2f}, {score:.3f}")
-                rates.append(rate / here.typical)
             print(f"| {table.about} | {seconds:g} | {' | '.join(cells)} |", flush=True)
-    print(f"\nspeed beside the typical one: {min(rates):.2f} to {max(rates):.2f} times")
+        rates.append((table.about, trained(table, args.engine, None, n_trees=2)[3] / here.typical))
+    print("\nwhole trees, their speed in times the typical one:")
+    print(", ".join(f"{name} {rate:.2f}" for name, rate in rates))
 
 
 if __name__ == "__main__":

@@ -439,7 +439,7 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     program = sys.executable  # in place of those of /opt/edgeforest, which is not here
     for unit in FILE.parent.glob("edgeforest-*.*"):
         text = re.sub(
-            r"(?m)^ExecStart=\S+", f"ExecStart={program}", unit.read_text(encoding="utf-8")
+            r"(?m)^(ExecStart\w*=-?)/\S+", rf"\1{program}", unit.read_text(encoding="utf-8")
         )
         (tmp_path / unit.name).write_text(text, encoding="utf-8")
     units = sorted(path.name for path in tmp_path.iterdir())
