@@ -170,7 +170,8 @@ def test_a_streamed_training_is_planned_and_keeps_its_trees(tmp_path):
     path = tmp_path / "model.json"
     options = {"n_trees": 8, "engine": "pure", "checkpoint": path}
     training = Streaming(table, "y", budget=Budget(seconds=3600), **options)
-    whole = speed.whole_trees(training._ready, 1e6)
+    steps = engine.read(rows, labels, engine="pure")
+    whole = speed.whole_trees(steps, 1e6)
     training.plan(1e6 * 5.5 / whole / 3600)
     assert training.planned == 5
     for step in training:

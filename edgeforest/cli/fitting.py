@@ -171,13 +171,13 @@ def begin(request: Request, status: StatusLine) -> Ready:
 
 def planned(training: Any, request: Request, asked: int) -> float | None:
     """Plan by the speed that `calibrate` has kept, and say what that means; the speed, if any."""
-    limit = request.budget
-    if limit.insertions is None and limit.seconds is None:
-        return None
+    limit, threads = request.budget, request.options.get("n_jobs")
+    if threads is None or (limit.insertions is None and limit.seconds is None):
+        return None  # a cluster has another speed
     speeds, problem = speed.kept()
     if problem:
         say("note", problem, wrap=False)
-    found = speed.pace(speeds, str(training.grown.engine), request.options.get("n_jobs"))
+    found = speed.pace(speeds, str(training.grown.engine), threads)
     if found is None:
         return None
     if request.whole:
@@ -205,6 +205,8 @@ def advance(training: Any, status: StatusLine, grown: list[int] | None = None) -
 
 def engine_used(name: str, options: dict[str, Any]) -> str:
     """An engine and its threads in words."""
+    if "n_jobs" in options and options["n_jobs"] is None:  # only --dask leaves it open
+        return f"{name}, on the workers of Dask"
     threads = (options.get("n_jobs") or 1) if name == "native" else 1
     if threads == -1:
         threads = usable_cores()
