@@ -1,7 +1,7 @@
 """Python for musl, to try the wheels for Alpine and Home Assistant: no registry has one, so it is compiled.
 
 CPython's source comes from Debian bookworm, the compiler is Zig's, the C library Debian's musl. The
-interpreter has the modules that the package needs built in, and no others: no NumPy, zlib or ctypes.
+interpreter has the modules that the package needs built in, and no others: no NumPy, zlib, SQLite or ctypes.
 It takes some minutes of processor time for each architecture.
 """
 
@@ -61,6 +61,25 @@ mmap mmapmodule.c
 select selectmodule.c
 unicodedata unicodedata.c
 """
+# The library zlib is not compiled: logs that are gzipped are not among what is tried.
+ZLIB = '''\
+"""Checksums alone: this Python, which tries wheels, was compiled without the library zlib."""
+
+from binascii import crc32
+
+DEFLATED, MAX_WBITS, DEF_MEM_LEVEL, Z_DEFAULT_STRATEGY, Z_SYNC_FLUSH = 8, 15, 8, 0, 2
+
+
+class error(Exception):
+    pass
+
+
+def _absent(*args, **options):
+    raise error("there is no zlib in this Python")
+
+
+compress = decompress = compressobj = decompressobj = _absent
+'''
 LEFT_OUT = (
     "test",
     "tests",
@@ -127,6 +146,7 @@ def build_python(name: str, target: Path, scratch: Path) -> None:
     shutil.copy2(program, target / "bin" / "python")
     library = target / "lib" / f"python{VERSION}"
     shutil.copytree(source / "Lib", library, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    (library / "zlib.py").write_text(ZLIB, encoding="utf-8")
     (library / "lib-dynload").mkdir()  # nothing is in it, but it is looked for
     shutil.copy2(next((musl / "unpacked").glob(f"**/{machine.loader}")), target / "lib")
 

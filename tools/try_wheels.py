@@ -76,11 +76,14 @@ def get_pythons(wheels: list[Path]) -> None:
         subprocess.run([sys.executable, script, name], check=False, stdout=sys.stderr)
 
 
-def try_wheel(wheel: Path, expected: list[str]) -> tuple[str, str, int]:
-    """What a wheel was tried with, the engine that is used, and how many checksums are equal."""
+def try_wheel(wheel: Path, expected: list[str]) -> tuple[str, str, int, int]:
+    """What a wheel was tried with, its engine, and how many checksums are equal, of how many.
+
+    A Python without NumPy, as those for musl are, cannot prune forests: these cases are left out.
+    """
     python, words = python_for(wheel.stem.split("-")[-1])
     if not python:
-        return words, "", 0
+        return words, "", 0, 0
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         with zipfile.ZipFile(wheel) as files:
@@ -91,7 +94,10 @@ def try_wheel(wheel: Path, expected: list[str]) -> tuple[str, str, int]:
             print("\n".join(lines), file=sys.stderr)
         script = [str(ROOT / "tools" / "model_checksums.py"), "--engine", "native"]
         found = run(python, folder, *script, "--cases", str(len(expected)))
-        return words, used, sum(a == b for a, b in zip(found, expected, strict=False))
+        tried = len(expected) - sum(line.endswith("needs NumPy") for line in found)
+        if len(found) != len(expected):
+            print("\n".join(found[-3:]), file=sys.stderr)
+        return words, used, sum(a == b for a, b in zip(found, expected, strict=False)), tried
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -112,13 +118,13 @@ def main(argv: list[str] | None = None) -> int:
     print(HEAD, flush=True)
     code = 0 if wheels else 1
     for wheel in wheels:
-        words, used, equal = try_wheel(wheel, expected)
+        words, used, equal, of = try_wheel(wheel, expected)
         size = f"{wheel.stat().st_size / 1000:.0f}"
         tag = wheel.stem.split("-")[-1]
         tried = not words.startswith("not tried")
-        result = f"{equal} of {args.cases}" if tried else ""
+        result = f"{equal} of {of}" if tried else ""
         print(f"| {tag} | {size} | {words} | {used} | {result} |", flush=True)
-        if args.get if not tried else (used != "native" or equal != args.cases):
+        if args.get if not tried else (used != "native" or equal != of):
             code = 1
     return code
 
