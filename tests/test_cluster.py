@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from edgeforest import Budget, RandomForestRegressor, load, train_source
+from edgeforest import (
+    Budget,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    load,
+    train_source,
+)
 from edgeforest.host import cluster as host_cluster
 from edgeforest.sources import SourceError, Table
 
@@ -83,34 +89,6 @@ def test_a_callback_that_stops_keeps_the_first_trees(client: Any, log: Path) -> 
     assert len(forest.forest_) == 2
 
 
-def test_a_worker_that_is_killed_changes_nothing(log: Path) -> None:
-    options: dict[str, Any] = {"n_trees": 24, "seed": 1}
-    alone = train_source(log, "y", **options)
-    killed: list[int] = []
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
-        ) as local,
-        distributed.Client(local) as own,
-        joblib.parallel_config("dask", client=own),
-    ):
-
-        def kill(progress: Any) -> None:
-            if progress.trees and not killed:  # some trees are done, most are not
-                killed.extend(own.run(os.getpid).values())
-                os.kill(killed[0], signal.SIGKILL)
-
-        from edgeforest import RandomForestClassifier
-
-        forest = RandomForestClassifier(24, random_state=1, callback=kill).fit_source(log, "y")
-        ended = time.monotonic() + 30
-        while Path(f"/proc/{killed[0]}").exists() and time.monotonic() < ended:
-            time.sleep(0.05)
-        assert not Path(f"/proc/{killed[0]}").exists()
-    assert len(killed) == 2
-    assert forest.forest_.to_json() == alone.to_json()
-
-
 def test_rows_in_memory_are_never_sent(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_cluster.Cluster, "run", None)  # it would fail
     table = Table({"a": list(range(300)), "b": [i > 100 for i in range(300)]})
@@ -148,6 +126,26 @@ def test_the_command_line_trains_on_a_cluster(client: Any, log: Path, tmp_path: 
     assert not main([*common, "--dask", client.scheduler.address, "--out", str(two)])
     assert load(two).to_json() == load(one).to_json()
     assert main([*common, "--dask", client.scheduler.address, "--seconds", "9"])
+
+
+def test_a_worker_that_is_killed_changes_nothing(client: Any, log: Path) -> None:
+    """Last of those with this cluster: the worker that takes the place of the other is not waited for."""
+    alone = train_source(log, "y", n_trees=24, seed=1)
+    killed: list[int] = []
+
+    def kill(progress: Any) -> None:
+        if progress.trees and not killed:  # some trees are done, most are not
+            killed.extend(client.run(os.getpid).values())
+            os.kill(killed[0], signal.SIGKILL)
+
+    with joblib.parallel_config("dask", client=client):
+        forest = RandomForestClassifier(24, random_state=1, callback=kill).fit_source(log, "y")
+    ended = time.monotonic() + 30
+    while Path(f"/proc/{killed[0]}").exists() and time.monotonic() < ended:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{killed[0]}").exists()
+    assert len(killed) == 2
+    assert forest.forest_.to_json() == alone.to_json()
 
 
 def test_a_scheduler_that_is_not_there_is_one_sentence(
