@@ -37,7 +37,7 @@ def make_rows(n, seed, missing=True):
 ROWS, VALUES = make_rows(1300, 1)  # more than a node that is counted whole: races happen
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
     splitter=st.sampled_from(SPLITTERS),

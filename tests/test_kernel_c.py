@@ -22,13 +22,13 @@ SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
 COMMON = ["-Og", "-g1", "-ffp-contract=off", *STRICT, *SANITIZE]
 # As it is compiled for a board, but with all criteria.
-BOARD = ["-DEF_BOARD", "-DEF_REAL=float", "-fsingle-precision-constant"]
+BOARD = ["-O0", "-DEF_BOARD", "-DEF_REAL=float", "-fsingle-precision-constant"]
 # Without what no board has; then no expression may be computed in double by accident.
 SINGLE = ["-DEF_BOARD", "-DEF_REAL=float", "-DEF_WITHOUT_PAPER", "-Wdouble-promotion"]
 ON_A_COMPUTER = ("encode.c", "race_paper.c", "online.c", "online_linear.c", "online_race.c")
 CASES = 120  # of the driver
 EXAMPLES = 6  # of the grid
-FUZZ = 0.2  # of the altered models and checkpoints
+FUZZ = 0.4  # of the altered models and checkpoints
 WRONG = 80  # calls of each function with wrong arguments
 FILES = (
     *("test_engines.py", "test_online.py", "test_fuzz.py"),
