@@ -409,7 +409,7 @@ def test_middling_tables_grow_the_same_forest(case, folder):
     check(case, folder)
 
 
-@examples(0.04, shrink=False)
+@examples(0.027, shrink=False)
 @given(case=cases(st.integers(1001, 1600), 4))
 def test_tables_that_are_raced_grow_the_same_forest(case, folder):
     check(case, folder)
