@@ -183,6 +183,7 @@ def main() -> None:
     parser.add_argument("--sets", default=names)
     args = parser.parse_args()
     kinds = learners(args.trees)
+    print("### Agreement\n")
     print(f"| set | {' | '.join(kinds)} | less scikit-learn |\n|---|{'---|' * (len(kinds) + 1)}")
     for name in args.sets.split(","):
         if name == "occupancy":

@@ -1,14 +1,18 @@
 """How often the interval of a gain holds, and which cuts heavy tails favour.
 
-    python -m benchmarks.coverage [--samples 2000] [--only arms|tails]
+    python -m benchmarks.coverage [--samples 2000] [--only arms|ties|tails]
 
 The first table has one fixed arm over 50,000 rows each, and the share of random samples whose
 interval (`edgeforest.intervals`, at 1.96 standard errors) holds the true gain. Beside it, how often
 the true gain lies above the interval: these are the misses that make a race drop what it should
 keep. A sample of one class only has no interval: races go on there, so it is left out and counted in
-the column before.
+the column before. "Bootstrap" rows are counted as often as they were drawn; with weights, rows are drawn
+in proportion to them.
 
-The second table has nodes with lognormal targets, and normal ones for comparison: the best cut among
+The second table has two features with the same gain: how often their difference is within its
+interval. Where it is not, a race drops one of them, which costs nothing as long as they are tied.
+
+The third table has nodes with lognormal targets, and normal ones for comparison: the best cut among
 all values beside the best of 15 cuts at equal mass. It shows how often the former cuts off less than
 1 % of the rows, and what either gains on fresh rows, of what the best cut there gains.
 
@@ -28,7 +32,9 @@ ROWS = 50_000
 SIZES = 256, 1000, 4000
 Z = 1.96
 
-Draw = Callable[[int], tuple[list[int], list[int]]]  # from a number of rows to (left, total) cells
+# From a number of rows to the cells of the left side, those of both, and the sum of squared times.
+Draw = Callable[[int], tuple[list[int], list[int], float]]
+Arm = tuple[list[list[int]], Draw, int]  # the cells of all rows, samples of them, how many they are
 
 
 def ends(i: Interval) -> tuple[float, float]:
@@ -41,19 +47,19 @@ def ends(i: Interval) -> tuple[float, float]:
 # ---- One arm ----------------------------------------------------------------------------------
 
 
-def of_classes(rng: np.random.Generator, left: np.ndarray, right: np.ndarray) -> tuple[list, Draw]:
+def of_classes(rng: np.random.Generator, left: np.ndarray, right: np.ndarray) -> Arm:
     """The cells of a node by the class shares of its sides, 40 % of the rows on the left."""
     shares = np.array([0.4 * left / left.sum(), 0.6 * right / right.sum()])
     cells = np.rint(ROWS * shares).astype(np.int64)
 
-    def draw(n: int) -> tuple[list[int], list[int]]:
+    def draw(n: int) -> tuple[list[int], list[int], float]:
         found = rng.multivariate_hypergeometric(cells.ravel(), n).reshape(cells.shape)
-        return found[0].tolist(), found.sum(axis=0).tolist()
+        return found[0].tolist(), found.sum(axis=0).tolist(), n
 
-    return [cells[0].tolist(), cells.sum(axis=0).tolist()], draw
+    return [cells[0].tolist(), cells.sum(axis=0).tolist()], draw, ROWS
 
 
-def of_targets(rng: np.random.Generator, noise: np.ndarray, gap: float) -> tuple[list, Draw]:
+def of_targets(rng: np.random.Generator, noise: np.ndarray, gap: float) -> Arm:
     """The cells of a node by its targets; the mean of the left side is larger by `gap`."""
     side = np.arange(ROWS) < 0.4 * ROWS
     y = noise.copy()
@@ -61,21 +67,47 @@ def of_targets(rng: np.random.Generator, noise: np.ndarray, gap: float) -> tuple
     return of_values(rng, side, y)
 
 
-def of_values(rng: np.random.Generator, side: np.ndarray, y: np.ndarray) -> tuple[list, Draw]:
-    """The cells of a node by its targets, and which of them are on the left."""
+def of_values(
+    rng: np.random.Generator, side: np.ndarray, y: np.ndarray, times: np.ndarray | None = None
+) -> Arm:
+    """The cells of a node by its targets, which of them are on the left, and how often each counts."""
     levels = np.rint((y - y.min()) / (y.max() - y.min()) * 65535).astype(np.int64)
+    counts = np.ones(len(y), np.int64) if times is None else times
 
     def cells(rows: np.ndarray) -> list[int]:
-        return [len(rows), int(rows.sum()), int((rows * rows).sum())]
+        t, v = counts[rows], levels[rows]
+        return [int(t.sum()), int((t * v).sum()), int((t * v * v).sum())]
 
-    def draw(n: int) -> tuple[list[int], list[int]]:
-        rows = rng.choice(ROWS, n, replace=False)
-        return cells(levels[rows[side[rows]]]), cells(levels[rows])
-
-    return [cells(levels[side]), cells(levels)], draw
+    return of_rows(rng, side, counts, cells)
 
 
-def cases(rng: np.random.Generator) -> Iterator[tuple[str, str, list, Draw]]:
+def of_labels(rng: np.random.Generator, side: np.ndarray, y: np.ndarray, times: np.ndarray) -> Arm:
+    """The same by the classes of its rows."""
+    k = int(y.max()) + 1
+
+    def cells(rows: np.ndarray) -> list[int]:
+        return np.bincount(y[rows], times[rows], k).astype(np.int64).tolist()  # type: ignore[no-any-return]
+
+    return of_rows(rng, side, times, cells)
+
+
+def of_rows(
+    rng: np.random.Generator,
+    side: np.ndarray,
+    times: np.ndarray,
+    cells: Callable[[np.ndarray], list[int]],
+) -> Arm:
+    """The cells of all rows, and of samples of them; rows that were not drawn are none."""
+    present = np.flatnonzero(times)
+
+    def draw(n: int) -> tuple[list[int], list[int], float]:
+        rows = present[rng.choice(len(present), n, replace=False, shuffle=False)]
+        return cells(rows[side[rows]]), cells(rows), float((times[rows] ** 2).sum())
+
+    return [cells(present[side[present]]), cells(present)], draw, len(present)
+
+
+def cases(rng: np.random.Generator) -> Iterator[tuple[str, str, *Arm]]:
     """Every case: what it is, the criterion, the cells of the node and how to draw a sample."""
     two = {
         "strong": (0.25, 0.7),
@@ -99,34 +131,103 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, str, list, Draw]]:
     for name, gap in (("lognormal", 1.0), ("lognormal, weak", 0.2)):
         y = np.exp(1.5 * noise) * np.where(side, 1 + gap, 1)
         yield name, "mse", *of_values(rng, side, y)
+    yield from counted_cases(rng)
+
+
+def counted_cases(rng: np.random.Generator) -> Iterator[tuple[str, str, *Arm]]:
+    """Rows that count several times: by the bootstrap, and by weights."""
+    fixed = np.random.default_rng(10)
+    side = np.arange(ROWS) < 0.4 * ROWS
+    score = fixed.normal(size=ROWS) + 0.4 * side
+    rare = (score > np.quantile(score, 0.99)).astype(int)
+    half = (score > np.median(score)).astype(int)
+    weights = fixed.integers(1, 10, size=ROWS)
+    balanced = np.where(rare, 50.0, 0.5)
+    drawn = fixed.poisson(1.0, size=ROWS)
+    weighted = fixed.poisson(weights / weights.mean())
+    evened = fixed.poisson(balanced)
+    for criterion in ("gini", "entropy"):
+        yield "bootstrap", criterion, *of_labels(rng, side, half, drawn)
+        yield "weights 1 to 9", criterion, *of_labels(rng, side, half, weighted)
+        yield "class of 1 %, balanced", criterion, *of_labels(rng, side, rare, evened)
+    yield "bootstrap", "mse", *of_values(rng, side, score, drawn)
+    yield "weights 1 to 9", "mse", *of_values(rng, side, score, weighted)
 
 
 def show_coverage(samples: int) -> None:
     """Print the first table."""
     rng = np.random.default_rng(0)
+    print("\n### Intervals\n")
     columns = " | ".join(f"{n:,}: one class | holds | above" for n in SIZES)
     print(f"| arm | criterion | {columns} |")
     print("|---|---|" + "---|---|---|" * len(SIZES))
-    for name, criterion, (left, total), draw in cases(rng):
+    for name, criterion, (left, total), draw, rows in cases(rng):
         c = criterion_of(criterion)
         truth = max(0.0, c.describe(left, total)[0])
         if name.endswith("none"):
             truth = 0.0  # but for the rounding of shares to whole rows
         line = f"| {name} | {criterion} "
         for n in SIZES:
-            rest = (ROWS - n) / ((ROWS - 1) * n)
             holds = above = alike = 0
             for _ in range(samples):
-                part, whole = draw(n)
-                if c.impurity(whole) <= 0 or not 0 < c.size(part) < n:
+                part, whole, squares = draw(n)
+                size = c.size(whole)
+                if c.impurity(whole) <= 0 or not 0 < c.size(part) < size:
                     alike += 1
                     continue
+                rest = (rows - n) / (rows - 1) * squares / (size * size)
                 low, high = ends(Interval(c, part, whole, rest, axis(c, whole)))
                 holds += low <= truth <= high
                 above += truth > high
             counted = max(1, samples - alike)
             line += f"| {alike / samples:.2f} | {holds / counted:.3f} | {above / counted:.3f} "
         print(line + "|", flush=True)
+
+
+# ---- Two features with the same gain ----------------------------------------------------------
+
+
+def show_ties(samples: int) -> None:
+    """Print the second table: both features part the same labels equally well, but otherwise apart."""
+    rng = np.random.default_rng(0)
+    fixed = np.random.default_rng(11)
+    print("\n### Ties\n")
+    print("| tied features | criterion | " + " | ".join(f"{n:,}: holds" for n in SIZES) + " |")
+    print("|---|---|" + "---|" * len(SIZES))
+    for name, strength in (("strong", 0.4), ("weak", 0.05)):
+        y = np.arange(ROWS) % 2
+        sides = np.empty((2, ROWS), bool)
+        for k in (0, 1):  # the same number of rows of each class, others of them
+            own = np.flatnonzero(y == k)
+            for side in sides:
+                side[fixed.permutation(own)] = np.arange(len(own)) < (
+                    0.5 + strength * (k - 0.5)
+                ) * len(own)
+        for criterion in ("gini", "entropy", "mse"):
+            c = criterion_of(criterion)
+            line = f"| {name} | {criterion} "
+            for n in SIZES:
+                rest, holds = (ROWS - n) / ((ROWS - 1) * n), 0
+                for _ in range(samples):
+                    rows = rng.choice(ROWS, n, replace=False, shuffle=False)
+                    whole = cells_of(criterion, y[rows])
+                    one, two = (
+                        Interval(
+                            c, cells_of(criterion, y[rows[s[rows]]]), whole, rest, axis(c, whole)
+                        )
+                        for s in sides
+                    )
+                    holds += abs(one.root - two.root) <= Z * math.sqrt(one.error + two.error)
+                line += f"| {holds / samples:.3f} "
+            print(line + "|", flush=True)
+
+
+def cells_of(criterion: str, labels: np.ndarray) -> list[int]:
+    """The cells of labels that are 0 or 1."""
+    ones = int(labels.sum())
+    if criterion == "mse":
+        return [len(labels), 65535 * ones, 65535**2 * ones]
+    return [len(labels) - ones, ones]
 
 
 # ---- Heavy tails ------------------------------------------------------------------------------
@@ -156,7 +257,8 @@ def best_cuts(X: np.ndarray, y: np.ndarray, features: np.ndarray) -> tuple[tuple
 
 
 def show_tails(repeats: int = 30, fresh: int = 400_000) -> None:
-    """Print the second table."""
+    """Print the third table."""
+    print("\n### Heavy tails\n")
     print("| targets | rows of a node | cuts off < 1 % | fresh gain: any cut | at equal mass |")
     print("|---|---|---|---|---|")
     for lognormal in (False, True):
@@ -189,12 +291,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--samples", type=int, default=2000)
-    parser.add_argument("--only", choices=["arms", "tails"])
+    parser.add_argument("--only", choices=["arms", "ties", "tails"])
     args = parser.parse_args()
     if args.only in (None, "arms"):
         show_coverage(args.samples)
+    if args.only in (None, "ties"):
+        show_ties(args.samples)
     if args.only in (None, "tails"):
-        print()
         show_tails()
 
 

@@ -2,15 +2,17 @@
 
 `mnist.npz` holds Xtr, ytr, Xte, yte with pixels as uint8 (from `sklearn.datasets.fetch_openml`),
 `beijing_air_quality.csv.gz` is the Beijing Multi-Site Air-Quality table of UCI in one file.
-`covtype.csv` (with a header), `aps_failure_training_set.csv` and `sgemm_product.csv` are as UCI has
-them. They are looked for in the folder given, or else in $EDGEFOREST_DATA and ../shared/data.
+They are looked for in the folder given, or else in $EDGEFOREST_DATA and ../shared/data. The paper's
+other sets are in paper_data.py.
 """
 
 import csv
 import gzip
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -89,10 +91,10 @@ def parted(about: str, regression: bool, X: np.ndarray, y: np.ndarray, share: fl
 def features(names: list[str], lines: list[list[str]], leave: set[str]) -> np.ndarray:
     """The columns of a CSV as numbers, without those of these names."""
     kept = [f for f, name in enumerate(names) if name not in leave]
-    return np.column_stack([_numbers([line[f] for line in lines]) for f in kept])
+    return np.column_stack([numbers([line[f] for line in lines]) for f in kept])
 
 
-def _numbers(values: list[str]) -> np.ndarray:
+def numbers(values: list[str]) -> np.ndarray:
     """A column as float32, NaN where missing; the places of its sorted words if it is text."""
     present = sorted({v for v in values if v not in MISSING})
     try:
@@ -113,69 +115,13 @@ def made(given: str | None = None) -> Table:
     return Table("generated", False, X[:cut], y[:cut], X[cut:], y[cut:])
 
 
-def read(path: Path, target: str) -> tuple[list[str], list[list[str]]]:
+def read(stream: TextIO, target: str) -> tuple[list[str], list[list[str]]]:
     """The header that names the target, and the lines after it: what stands before is no table."""
-    with path.open(newline="") as stream:
-        lines = list(csv.reader(stream))
-    first = next(i for i, line in enumerate(lines) if target in line)
-    return lines[first], lines[first + 1 :]
-
-
-def covertype(given: str | None = None) -> Table:
-    """The cover of a forest: 581,012 x 54, 7 classes of very different size."""
-    from sklearn.datasets import make_classification
-
-    path = find("covtype.csv", given)
-    if path:
-        names, lines = read(path, "Cover_Type")
-        y = np.array([line[names.index("Cover_Type")] for line in lines]).astype(float).astype(int)
-        return parted("Covertype", False, features(names, lines, {"Cover_Type"}), y - 1, 0.9)
-    shares = [0.365, 0.488, 0.062, 0.005, 0.016, 0.03, 0.034]
-    X, y = make_classification(
-        581_012, 54, n_informative=10, n_classes=7, weights=shares, flip_y=0.02, random_state=0
-    )
-    X = X.astype(np.float32)
-    X[:, 10:] = X[:, 10:] > 1.5  # 44 of its features are 0 or 1, mostly 0
-    return parted("generated, for Covertype", False, X, y, 0.9)
-
-
-def aps(given: str | None = None) -> Table:
-    """Failures of trucks: 60,000 x 170, one row in 60 has one, many values missing."""
-    from sklearn.datasets import make_classification
-
-    path = find("aps_failure_training_set.csv", given)
-    if path:
-        names, lines = read(path, "class")
-        y = np.array([line[names.index("class")] == "pos" for line in lines]).astype(int)
-        return parted("APS", False, features(names, lines, {"class"}), y, 0.9)
-    X, y = make_classification(
-        60_000,
-        170,
-        n_informative=15,
-        n_clusters_per_class=1,
-        weights=[0.985],
-        class_sep=2.0,
-        random_state=0,
-    )
-    X = X.astype(np.float32)
-    X[np.random.default_rng(0).random(X.shape) < 0.08] = np.nan
-    return parted("generated, for APS", False, X, y, 0.9)
-
-
-def sgemm(given: str | None = None) -> Table:
-    """Milliseconds of a matrix product on a GPU: 241,600 x 14, settings of few values each."""
-    path = find("sgemm_product.csv", given)
-    if path:
-        names, lines = read(path, "MWG")
-        runs = [name for name in names if name.startswith("Run")]
-        y = np.mean([_numbers([line[names.index(r)] for line in lines]) for r in runs], axis=0)
-        return parted("SGEMM", True, features(names, lines, set(runs)), y, 0.9)
-    rng = np.random.default_rng(0)
-    sizes = [4, 4, 2, 3, 3, 3, 3, 2, 4, 4, 2, 2, 2, 2]  # values that each setting has
-    X = np.column_stack([rng.integers(k, size=241_600) for k in sizes]).astype(np.float32)
-    effect = 0.5 * (X[:, 0] + X[:, 1]) - 0.6 * (X[:, 3] + X[:, 4]) + 0.3 * X[:, 8] * X[:, 10]
-    effect += 0.4 * np.abs(X[:, 5] - X[:, 6]) + rng.normal(0, 0.1, len(X))
-    return parted("generated, for SGEMM", True, X, 60.0 * np.exp(effect), 0.9)
+    lines = list(csv.reader(stream))
+    first = next((i for i, line in enumerate(lines) if target in line), None)
+    if first is None:
+        sys.exit(f"a table must have a header that names {target}, got none; fetch it again")
+    return lines[first], [line for line in lines[first + 1 :] if line]
 
 
 TABLES = {"mnist": mnist, "air": air, "made": made}

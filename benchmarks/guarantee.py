@@ -116,7 +116,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose name holds this")
     args = parser.parse_args()
     nominal = 0.5 * math.erfc(Z / math.sqrt(2.0))
-    print(f"{about()}; {args.nodes:,} nodes of {args.rows:,} rows each; nominal: {nominal:.4f}\n")
+    print(
+        f"{about()}; {args.nodes:,} nodes of {args.rows:,} rows each; nominal: {nominal:.4f}\n\n### Promise\n"
+    )
     print(
         "| criterion | nodes | broken | short of the best raced | of any threshold | insertions |"
     )

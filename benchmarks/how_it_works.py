@@ -23,6 +23,7 @@ from benchmarks.common import about
 from benchmarks.drawings import framed
 from edgeforest.cli import demo
 from edgeforest.core_pure import Training
+from edgeforest.nodes import EXACT_BELOW
 from edgeforest.reports import charts
 from edgeforest.reports.svg import Drawing, Scale, number, percent, plain
 from edgeforest.reports.watching import Race, Visit, WatchedNodes, watch
@@ -332,11 +333,11 @@ def draw_all(rows: Room, twins: Room, out: Path) -> None:
         end="",
     )
     print(f"{root.insertions:,} insertions, exact {all_of_it:,}; with a twin {tied.counted:,} rows")
-    small = [v for v in visits if v.rows <= 1000]
+    small = [v for v in visits if v.rows <= EXACT_BELOW]
     print(
         f"the tree: {len(visits)} nodes, {sum(v.insertions for v in visits):,} insertions; ", end=""
     )
-    print(f"{len(small)} nodes of 1,000 rows or fewer")
+    print(f"{len(small)} nodes of {EXACT_BELOW} rows or fewer")
     print("best gain over all rows, by feature: ", end="")
     print(", ".join(f"{n} {g:.3f}" for n, g in zip(rows.names, best_gains(rows), strict=True)))
 

@@ -1,27 +1,32 @@
-"""The figures of the MABSplit paper's appendices: scaling, small data, one tree beside scikit-learn.
+"""The figures of the MABSplit paper's appendices: scaling, profile, one tree, few rows.
 
-    python -m benchmarks.paper_figures [--only scaling|small|tree] [--data FOLDER] [--out docs/scaling.svg]
+    python -m benchmarks.paper_figures [--only scaling|profile|tree|small] [--quick]
+        [--data FOLDER] [--out docs/scaling.svg]
 
 scaling (its Appendix 2)  insertions for one root split against the number of rows, with the best linear and
                           the best logarithmic fit; digits of MNIST, and a random linear model of 50
                           features, all of which race. Rows are drawn with replacement, as in the
                           paper.
-small (its Appendix 7)    insertions of 5 trees of depth 5 on few rows of MNIST: from how many rows on
-                          does a race take fewer than exact counting?
+profile (its Appendix 5)  where the time goes: one split of the pure engine on 5,000 and 10,000 digits, by
+                          cProfile, which makes calls of Python functions look dearer than they are.
 tree (its Appendix 6)     one tree of depth 8 over all features of MNIST beside scikit-learn's
                           DecisionTreeClassifier: CPU seconds, taking turns, and accuracy.
+small (its Appendix 7)    insertions of 5 trees of depth 5 on few rows of MNIST: from how many rows on
+                          does a race take fewer than exact counting?
 
 Agreement of forests with scikit-learn's (its Appendix 4) is what accuracy.py shows.
 """
 
 import argparse
+import cProfile
+import pstats
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import data
+from benchmarks import command, data
 from benchmarks.common import about, score_of, with_error
 from edgeforest import train
 
@@ -39,7 +44,8 @@ SIZES = [
     96_000,
     128_000,
 ]
-SMALL = [200, 500, 800, 1_000, 1_100, 1_200, 1_500, 2_000, 3_000, 5_000]
+SMALL = [500, 800, 1_000, 1_050, 1_100, 1_500, 2_000, 3_000, 5_000]
+PROFILED = [5_000, 10_000]
 SPLITTERS = ("exact", "mab-paper", "mab")
 PAPER_R2 = {"MNIST": (0.66, 0.97), "random linear model": (0.43, 0.82)}  # linear, logarithmic
 
@@ -156,6 +162,38 @@ def show_small(mnist: data.Table, seeds: int) -> None:
         print(f"| {n:,} | {' | '.join(cells)} |", flush=True)
 
 
+def profile(X: np.ndarray, y: np.ndarray, splitter: Any) -> tuple[float, dict[str, float]]:
+    """CPU seconds of one split in the pure engine: in all, and with all that a function calls."""
+    spent: dict[str, float] = {}
+    watch = cProfile.Profile(time.process_time)
+    watch.runcall(
+        train, X, y, engine="pure", splitter=splitter, n_trees=1, max_depth=1, max_samples=1.0
+    )
+    stats: Any = pstats.Stats(watch)
+    for (file, _, name), (*_, inclusive, _) in stats.stats.items():
+        if file.endswith("nodes.py") or name == "find_split":
+            spent[name] = spent.get(name, 0.0) + inclusive
+    return stats.total_tt, spent
+
+
+def show_profile(mnist: data.Table) -> None:
+    print("\n### Where the time goes: one split of the pure engine, by cProfile\n")
+    print(
+        "| digits | splitter | CPU s | finding the split | of that: counting rows | ranking arms |"
+    )
+    print("|---" * 6 + "|")
+    for n in PROFILED:
+        rows = np.random.default_rng(0).choice(len(mnist.y), n, replace=False)
+        for splitter in SPLITTERS:
+            whole, spent = profile(mnist.X[rows], mnist.y[rows], splitter)
+            split = spent["find_split"]
+            ranking = sum(spent.get(name, 0.0) for name in ("rank", "measure", "better_threshold"))
+            cells = [f"{spent.get('count', 0.0) / split:.0%}", f"{ranking / split:.0%}"]
+            print(
+                f"| {n:,} | `{splitter}` | {whole:.2f} | {split / whole:.0%} | {' | '.join(cells)} |"
+            )
+
+
 def show_tree(mnist: data.Table, seeds: int) -> None:
     from sklearn.tree import DecisionTreeClassifier
 
@@ -202,18 +240,22 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", metavar="FOLDER", help="where the real data is (see data.py)")
-    parser.add_argument("--only", choices=["scaling", "small", "tree"])
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", choices=["scaling", "profile", "tree", "small"])
+    parser.add_argument("--seeds", type=int, help="5; with --quick 1")
+    parser.add_argument("--quick", action="store_true", help="one seed")
     parser.add_argument("--out", type=Path, help="draw the scaling, as .svg or .png")
     args = parser.parse_args()
-    print(about("scikit-learn"))
+    seeds = args.seeds or (1 if args.quick else 5)
+    print(f"`{command()}`\n\n{about('scikit-learn')}")
     mnist = data.mnist(args.data)
     if args.only in (None, "scaling"):
-        show_scaling(mnist, args.seeds, args.out)
-    if args.only in (None, "small"):
-        show_small(mnist, args.seeds)
+        show_scaling(mnist, seeds, args.out)
+    if args.only in (None, "profile"):
+        show_profile(mnist)
     if args.only in (None, "tree"):
-        show_tree(mnist, min(3, args.seeds))
+        show_tree(mnist, min(3, seeds))
+    if args.only in (None, "small"):
+        show_small(mnist, seeds)
 
 
 if __name__ == "__main__":

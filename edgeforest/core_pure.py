@@ -45,7 +45,7 @@ from edgeforest.forest import (  # type: ignore[attr-defined]
     kernel,
     split_of,
 )
-from edgeforest.nodes import EXACT_BELOW, GROUP_ROWS, Nodes
+from edgeforest.nodes import EXACT_BELOW, GROUP_ROWS, LARGE, Nodes
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
@@ -152,7 +152,7 @@ def race(
             ):
                 break
         batch = max(task.batch, seen >> 1)
-    if n > EXACT_BELOW and task.kind != "extra-trees":
+    if n > LARGE and task.kind != "extra-trees":
         rows = start, start + seen, start + n
         return nodes.second_look(lead, stride, total, rest, rows)  # type: ignore[no-any-return]
     return decide(task, lead, stride, total, rest)
@@ -330,7 +330,7 @@ class Grower:
     def _begin(self) -> "None":
         """Make the operations on nodes, and on a board room for the whole forest."""
         task, forest = self.task, self.task.grown
-        if BOARD and task.sample_size > EXACT_BELOW:
+        if BOARD and task.sample_size > LARGE:
             # Large nodes need them: before what comes and goes.
             import edgeforest.intervals
             import edgeforest.second_look  # noqa: F401

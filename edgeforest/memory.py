@@ -4,7 +4,7 @@ import struct
 
 from edgeforest.budget import EDGE_ROWS
 from edgeforest.forest import BOARD
-from edgeforest.nodes import EXACT_BELOW, most_bins
+from edgeforest.nodes import LARGE, most_bins
 
 if 0:  # for type checkers: a board compiles nothing of it
     from edgeforest.host.types import *
@@ -46,7 +46,7 @@ def working_bytes(task: "Any", nodes: "int", growing: "int") -> "int":
             bins = 256
     racing = task.max_features * (bins * width * item + 600 + 20 * item)
     racing += 200 * item + 40 * width * item + 4000
-    if task.sample_size > EXACT_BELOW:
+    if task.sample_size > LARGE:
         racing += 256 * (width + 1) * item + 2048 * item  # for a second look
     node = 20 + (1 if data.regression else width)
     total: "int" = (

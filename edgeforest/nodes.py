@@ -17,7 +17,8 @@ if 0:  # for type checkers: a board compiles nothing of it
 
 GROUP_ROWS = 64  # rows of a node that place its bins
 SOME_ROWS = 64  # rows that are drawn at once
-EXACT_BELOW = 1000  # rows: smaller nodes are counted whole, since the bandit cannot win there
+EXACT_BELOW = 640  # rows: smaller nodes are counted whole, since the bandit saves little there
+LARGE = 1000  # rows: larger nodes have more cuts and a second look at the threshold
 LOOK_ROWS = 256  # rows of a node in which a feature must vary to take part
 ROWS_PER_BIN = 32  # a node of so many rows has one bin more ...
 MORE_BINS = 4  # ... up to so many times n_bins
@@ -32,7 +33,7 @@ def bins_for(task: "Any", n: "int") -> "int":
 
 def spaced_of(bins: "int", n: "int") -> "int":
     """How many of the cuts are equally spaced: the first rows of a large node may lack its extremes."""
-    return bins >> 2 if n > EXACT_BELOW else 0
+    return bins >> 2 if n > LARGE else 0
 
 
 def most_bins(task: "Any") -> "int":

@@ -5,7 +5,7 @@ the rows whose codes lie there are counted once more, by code. They are few, bec
 off is known from the race.
 
 This file runs unchanged on CPython and MicroPython; a board loads it for nodes of more than
-EXACT_BELOW rows.
+LARGE rows.
 """
 
 from edgeforest.criteria import Contender, best_arm, decide, minus

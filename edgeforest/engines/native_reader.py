@@ -25,7 +25,7 @@ from edgeforest.reading import read_columns
 TYPES = {"b": 1, "?": 2, "B": 2, "h": 3, "H": 4, "f": 9, "d": 10}
 TYPES |= {c: {2: 3, 4: 5, 8: 7}[array(c).itemsize] for c in "ilq"}
 TYPES |= {c: {2: 4, 4: 6, 8: 8}[array(c).itemsize] for c in "ILQ"}
-if _kernel.constants().get("KERNEL") != 5:
+if _kernel.constants().get("KERNEL") != 6:
     raise ImportError("its C part was built from other sources; install edgeforest again")
 CODES = 0  # the kernel's type of columns that hold codes already
 BOUNDS = 256  # places for the bounds of a column

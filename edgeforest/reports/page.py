@@ -14,6 +14,7 @@ from edgeforest.forests.importance import stability
 from edgeforest.host.names import listed
 from edgeforest.host.version import __version__
 from edgeforest.host.words import count, duration, rounded
+from edgeforest.nodes import EXACT_BELOW
 from edgeforest.reports import charts, measures, trees
 from edgeforest.reports.svg import STYLE, number, page_of, percent, safe
 
@@ -192,8 +193,8 @@ def _budget(study: Study) -> Iterator[tuple[str, str, str]]:
     note = (
         f"{which}, from {safe(study.of_log, 200)}: its races counted {counted:,} of {there:,} rows at "
         f"{count(len(watched.visits), 'node')} "
-        f"({count(sum(v.insertions for v in watched.visits), 'insertion')}). Nodes of up to 1,000 rows "
-        "are counted whole."
+        f"({count(sum(v.insertions for v in watched.visits), 'insertion')}). Nodes of up to "
+        f"{EXACT_BELOW} rows are counted whole."
     )
     yield "Rows there, and rows counted", charts.depths(watched.visits).html, note
     race = study.race

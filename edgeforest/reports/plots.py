@@ -21,6 +21,7 @@ from edgeforest.forests.dependence import partial_dependence
 from edgeforest.forests.explanation import place
 from edgeforest.forests.walking import Model, forest_of
 from edgeforest.host.arrays import encoded_as
+from edgeforest.nodes import EXACT_BELOW
 from edgeforest.reports import charts, measures, trees
 from edgeforest.reports.page import sizes_of
 from edgeforest.reports.svg import Picture
@@ -140,7 +141,7 @@ def race(X: Any, y: Any, **options: Any) -> Picture:
     watched = watch(X, y, **given)
     if not watched.race.rounds or watched.race.winner is None:
         raise ValueError(
-            f"nodes of up to 1,000 rows are counted whole, got {len(y)} rows; give more"
+            f"nodes of up to {EXACT_BELOW} rows are counted whole, got {len(y)} rows; give more"
         )
     return charts.race(watched.race, watched.forest.names)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgeforest.forests import walking
+from edgeforest.nodes import EXACT_BELOW
 from edgeforest.reports import measures
 from edgeforest.reports.watching import Race, Watched, watch
 
@@ -67,7 +68,7 @@ def observe(study: Study, X: Any, y: Any, options: dict[str, Any]) -> None:
     if race.rounds and race.winner is not None:
         study.race = race
     else:
-        study.why_no_race = "nodes of up to 1,000 rows are counted whole, without a race"
+        study.why_no_race = f"nodes of up to {EXACT_BELOW} rows are counted whole, without a race"
 
 
 def options_of(forest: Forest) -> dict[str, Any]:

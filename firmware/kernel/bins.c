@@ -166,7 +166,7 @@ void ef_make_bins(ef_tree *tree, ef_contender *c, const ef_order *o, int all, in
     int count;
     if (task->extra || EF_IS_PAPER(task))
         count = spaced_cuts(tree, column, o->codes[at], o->codes[o->distinct - 1], wanted);
-    else if (n > EF_EXACT_BELOW)
+    else if (n > EF_LARGE)
         count = cuts_of_large(task, column, o, at, ef_bins_for(task, n), wanted);
     else
         count = ef_cuts_between(o, at, ef_bins_for(task, n), wanted);
@@ -237,7 +237,7 @@ int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
     int64_t look = n < EF_LOOK_ROWS ? n : EF_LOOK_ROWS;
     int32_t drawn = 0;
     ef_order order;
-    if (EF_IS_ROW_MAJOR(tree->task) && n > EF_EXACT_BELOW) { /* smaller nodes are in the cache already */
+    if (EF_IS_ROW_MAJOR(tree->task) && n > EF_LARGE) { /* smaller nodes are in the cache already */
         ptrdiff_t step = tree->task->columns[0].step;
         ptrdiff_t most = EF_LINE * 8 * (ptrdiff_t)tree->task->max_features;
         for (int i = 0; i < head && step <= most; i++)

@@ -19,7 +19,8 @@ extern "C" {
 #endif
 
 /* The constants of the pure engine; a test compares them. */
-#define EF_EXACT_BELOW 1000
+#define EF_EXACT_BELOW 640
+#define EF_LARGE 1000
 #define EF_GROUP_ROWS 64
 #define EF_LOOK_ROWS 256
 #define EF_ROWS_PER_BIN 32

@@ -53,7 +53,7 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
     size_t at = 0, rows = most_rows(task), width = (size_t)task->width;
     size_t racing = task->max_features > 2 ? (size_t)task->max_features : 2;
     size_t cells = ef_product(racing, most_cells(task)), look = 256 * width;
-    if (task->sample_size > EF_EXACT_BELOW && cells < look) /* for a second look */
+    if (task->sample_size > EF_LARGE && cells < look) /* for a second look */
         cells = look;
 #define PART(field, type, bytes)                                                                   \
     do {                                                                                           \

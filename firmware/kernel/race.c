@@ -174,7 +174,7 @@ static void number_classes(ef_tree *tree, int64_t start, int64_t end)
     const ef_task *task = tree->task;
     tree->width = task->width;
     tree->map = NULL;
-    if (EF_IS_MSE(task) || task->width < 3 || end - start > EF_EXACT_BELOW)
+    if (EF_IS_MSE(task) || task->width < 3 || end - start > EF_LARGE)
         return;
     uint16_t *map = tree->numbers;
     memset(map, 255, (size_t)task->width * sizeof *map);
@@ -327,7 +327,7 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
         r.batch = r.seen >> 1 > task->batch ? r.seen >> 1 : task->batch;
     }
     ef_decide_by_cells(tree, lead, r.rest, split);
-    if (r.n > EF_EXACT_BELOW && !task->extra)
+    if (r.n > EF_LARGE && !task->extra)
         ef_second_look(tree, lead, start, r.seen, r.n, r.rest, split);
     return 1;
 }
