@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import sqlite3
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import settings
 
 from edgeforest import cli, engine
 from edgeforest.cli import demo, train
+
+# What somebody has calibrated on this computer must not change what trainings print and plan.
+os.environ["EDGEFOREST_SPEED"] = os.path.join(os.path.dirname(__file__), "no", "speed.json")
 
 # The same examples in every run: what fails, fails again for whoever looks into it.
 settings.register_profile("same", derandomize=True, deadline=None)

@@ -346,6 +346,12 @@ static Grown grow(const ef_task *task, int32_t m, uint32_t index, Manner how)
         for (uint32_t k = node->start; k < node->end; k++) {
             uint32_t row = tree.rows[k];
             CHECK(row < task->n);
+            if (tree.notes) { /* what lies beside a row was moved with it */
+                uint32_t label = task->y8 ? task->y8[row] : task->y16[row];
+                CHECK((tree.notes[k] & 65535u) == label && tree.notes[k] >> 16);
+                draws += tree.notes[k] >> 16;
+                continue;
+            }
             draws += tree.times8 ? tree.times8[row] : tree.times16 ? tree.times16[row] : 1;
         }
         CHECK(i == 0 || draws >= task->min_samples_leaf);

@@ -500,7 +500,7 @@ def test_broken_models_are_refused_with_a_sentence(operator):
     forest = train([[0.0, 3], [1.0, None]] * 9, ["a", "b"] * 9, n_trees=2, max_depth=2)
     whole = to_onnx(forest, operator=operator).SerializeToString()
     refused = 0
-    for _ in range(1500):
+    for _ in range(500):
         data = bytearray(whole)
         for _ in range(r.choice([1, 1, 2, 8])):
             i = r.randrange(len(data))
@@ -615,12 +615,12 @@ def reseal(model: onnx.ModelProto) -> None:
 
 @pytest.mark.parametrize("operator", ["classic", "v5"])
 def test_metadata_of_all_sorts_is_refused_with_a_sentence_or_harmless(operator, figure):
-    """Under a checksum that fits: otherwise that alone would refuse it; thousands of them."""
+    """Under a checksum that fits: otherwise that alone would refuse it; hundreds of them."""
     r = random.Random(6)
     whole = to_onnx(sharing_forest(), operator=operator)
     assert len(entries(whole)) == 3
     refused: dict[str, int] = {}
-    for _ in range(1500):
+    for _ in range(500):
         model = onnx.ModelProto()
         model.CopyFrom(whole)
         entry = model.metadata_props[r.choice([0, 0, 0, 1, 2])]
@@ -634,9 +634,9 @@ def test_metadata_of_all_sorts_is_refused_with_a_sentence_or_harmless(operator, 
             row = array("f", [0.0] * forest.n_features)
             assert 0 <= forest.predict_into(row, [0] * forest.n_votes) < forest.n_votes
             assert forest.feature == sharing_forest().feature
-    figure(f"{sum(refused.values())} of 1500 refused, in {len(refused)} different sentences")
+    figure(f"{sum(refused.values())} of 500 refused, in {len(refused)} different sentences")
     assert all(len(sentence) > 15 for sentence in refused)
-    assert 500 < sum(refused.values()) < 1500
+    assert 150 < sum(refused.values()) < 500
     assert not any("checksum" in sentence for sentence in refused)  # it was not that alone
 
 

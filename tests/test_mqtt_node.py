@@ -6,6 +6,8 @@ import importlib.util
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +33,10 @@ spec.loader.exec_module(mqtt_node)
 needs_broker = needs(find_mosquitto() is not None, f"there is no mosquitto here: {GET_RUNTIMES}")
 needs_paho = needs(
     importlib.util.find_spec("paho") is not None, "paho-mqtt is missing: run `pip install .[test]`"
+)
+needs_systemd = needs(
+    shutil.which("systemd-analyze") is not None,
+    "there is no systemd-analyze here: install systemd (apt install systemd)",
 )
 SETTINGS = """
 name = "kitchen"
@@ -153,7 +159,7 @@ def test_it_learns_survives_everything_and_tells_home_assistant(
         assert config["unique_id"] == f"edgeforest_kitchen_{name}"
         assert config["state_topic"] == "edgeforest/kitchen/state"
         assert config["availability_topic"] == "edgeforest/kitchen/availability"
-        assert config["value_template"] == f"{{{{ value_json.{name} }}}}"
+        assert f"value_json.{name} " in config["value_template"]
     teach(observer, range(100))
     observer.state(learned=100, repeated=0)
     teach(observer, range(90, 100))  # a publisher that lost its PUBACKs
@@ -366,6 +372,33 @@ def test_numbers_are_learned_too(tmp_path: Path) -> None:
     assert {topic.split("/")[3] for topic in sensors} == {"prediction", "error"}
 
 
+# What Home Assistant 2024.3.3 knows of a sensor, by its schema; it removes all else without a word.
+# `python tools/check_discovery.py` asks Home Assistant itself.
+SENSOR = {
+    "name", "state_topic", "availability_topic", "json_attributes_topic", "value_template", "unique_id",
+    "icon", "entity_category", "state_class", "unit_of_measurement", "qos", "device", "origin",
+}  # fmt: skip
+DEVICE = {"identifiers", "name", "manufacturer", "model", "sw_version"}
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_home_assistant_knows_all_that_it_is_told(task: str, tmp_path: Path) -> None:
+    one, _ = learner(tmp_path, SETTINGS, task=task)
+    before = one.state()
+    for topic, config in mqtt_node.announcements(one.settings).items():
+        assert re.fullmatch(r"homeassistant/sensor/[a-zA-Z0-9_-]+/[a-zA-Z0-9_-]+/config", topic)
+        assert set(config) <= SENSOR
+        assert set(config["device"]) <= DEVICE
+        assert set(config["origin"]) <= {"name", "sw_version"}
+        assert config["qos"] in (0, 1, 2)
+        assert config.get("entity_category", "diagnostic") == "diagnostic"
+        assert config.get("state_class", "measurement") == "measurement"
+        # A number may be null, a text must say by itself that it is not known.
+        key = topic.split("/")[3]
+        assert before[key] is None
+        assert ("'unknown'" in config["value_template"]) == ("state_class" not in config)
+
+
 def test_settings_that_are_wrong_are_named(tmp_path: Path) -> None:
     for text, said in (
         ("", "name must be letters, digits, _ and -, got ''"),
@@ -399,3 +432,33 @@ def test_without_paho_it_says_what_to_install(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr == "node.toml: this needs paho-mqtt 2 or newer: pip install paho-mqtt\n"
+
+
+@needs_systemd
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+    program = sys.executable  # in place of those of /opt/edgeforest, which is not here
+    for unit in FILE.parent.glob("edgeforest-*.*"):
+        text = re.sub(
+            r"(?m)^(ExecStart\w*=-?)/\S+", rf"\1{program}", unit.read_text(encoding="utf-8")
+        )
+        (tmp_path / unit.name).write_text(text, encoding="utf-8")
+    units = sorted(path.name for path in tmp_path.iterdir())
+    assert units == [
+        "edgeforest-mqtt.service",
+        "edgeforest-train.service",
+        "edgeforest-train.timer",
+    ]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    calendar = re.search(r"OnCalendar=(.+)", (tmp_path / "edgeforest-train.timer").read_text())
+    assert calendar
+    subprocess.run(
+        ["systemd-analyze", "calendar", calendar[1]], check=True, capture_output=True, timeout=600
+    )

@@ -345,7 +345,7 @@ def test_a_thread_that_appends_does_not_disturb(pools, log, tmp_path, monkeypatc
     try:
         path = tmp_path / "model.json"
         training = Streaming(source, "occupied", checkpoint=path, **OPTIONS, **options)
-        assert (training.pool < 1000) == pools
+        assert (training.pools.size < 1000) == pools
         for _ in training:
             pass
     finally:

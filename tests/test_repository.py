@@ -112,6 +112,27 @@ def test_workflows_call_what_exists(path):
         assert importlib.import_module("yaml").safe_load(text)["jobs"]
 
 
+def test_the_release_has_the_wheels_of_every_job_and_tries_those_for_linux():
+    text = read(ROOT / ".github" / "workflows" / "wheels.yml")
+    jobs = re.findall(r"^  (\w+):$", text.partition("\njobs:\n")[2], re.MULTILINE)
+    needed = re.search(r"needs: \[(.+)\]", text)
+    assert needed
+    assert [*needed[1].split(", "), "release"] == jobs
+    linux = text.partition("  linux:\n")[2].partition("\n  native:\n")[0]
+    order = [
+        linux.index(part) for part in ("make wheels", "tools/try_wheels.py --get", "dist/*.whl")
+    ]
+    assert order == sorted(order)
+    assert "ubuntu" not in text.partition("\n  native:\n")[2].partition("\n  pure:\n")[0]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=name)
+def test_options_that_workflows_give_to_scripts_exist(path):
+    for script, given in re.findall(r"(tools/\w+\.py)((?: +--[\w-]+)+)", read(path)):
+        for option in given.split():
+            assert f'"{option}"' in read(ROOT / script), f"{script} has no {option}"
+
+
 def test_workflows_run_the_test_command_on_every_version():
     text = read(ROOT / ".github" / "workflows" / "tests.yml")
     assert re.search(r"run: make test$", text, re.MULTILINE)

@@ -108,7 +108,7 @@ def test_the_order_of_rows_does_not_matter(tmp_path, figure):
                     seed=seed,
                     budget=Budget(bytes=1_800_000),
                 )
-                assert training.pool < 8000, "not all rows are read at once"
+                assert training.pools.size < 8000, "not all rows are read at once"
                 for _ in training:
                     pass
             said = np.array(training.forest().predict(X_test))

@@ -13,7 +13,8 @@ Each comes from a package registry that this machine is already set up for:
 - `.runtimes/compilers/`, `.runtimes/qemu-arm/`, `.runtimes/micropython-source/` and
   `.runtimes/cortex-m3/`: an emulated board (`tools/board_runtimes.py`).
 - Only if asked for by name: `.runtimes/zig/`, which builds wheels for other processors, and
-  `.runtimes/qemu-user/`, `python-armhf/` and `python-arm64/`, which try them (`tools/wheel_runtimes.py`).
+  `.runtimes/qemu-user/`, `python-armhf/` and `python-arm64/`, which try them (`tools/wheel_runtimes.py`);
+  `python-musl-x86_64/`, `-aarch64/` and `-armv7l/`, which are compiled here (`tools/musl_runtimes.py`).
 
 Nothing outside `.runtimes/` is changed (but for npm's own cache) and no root rights are needed. A
 runtime that cannot be had here is named with the reason and what to do; only `--strict` makes that
@@ -52,6 +53,7 @@ from fetching import (
     write_if_changed,
     write_wrapper,
 )
+from musl_runtimes import MUSL_RUNTIMES
 from wheel_runtimes import WHEEL_RUNTIMES
 
 DEBIAN_SUITE = "trixie"
@@ -449,6 +451,7 @@ RUNTIME_LIST = (
     ),
     *BOARD_RUNTIMES,
     *WHEEL_RUNTIMES,
+    *MUSL_RUNTIMES,
 )
 
 

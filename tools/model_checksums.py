@@ -24,6 +24,7 @@ from edgeforest.export import shrink
 from edgeforest.sources import Table
 
 CASES = 300
+NEEDS_NUMPY = "needs NumPy"
 WORDS = ["ant", "bee", "cat", "dog", "eel"]
 
 
@@ -169,6 +170,8 @@ def checksums(cases: int, names: list[str]) -> Iterator[str]:
                 found.append(f"{binascii.crc32(run(name).to_json().encode()):08x}")
             except ValueError as error:
                 found.append(str(error))
+            except ImportError:  # `prune`, in a Python without NumPy
+                found.append(NEEDS_NUMPY)
         yield f"{n:4} {make.__name__:15} " + " ".join(found)
 
 

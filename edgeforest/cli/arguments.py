@@ -73,10 +73,12 @@ def seconds(text: str) -> float:
 
 
 def deadline(text: str) -> float:
-    """A point in time, in seconds since 1970: of the clock, the next time it shows this, or a date."""
+    """A point in time, in seconds since 1970: what the clock shows next, a date, or such as 30s."""
     now = datetime.now()
     try:
-        if re.fullmatch(r"\d\d?:\d\d(:\d\d)?", text):
+        if re.fullmatch(r"[\d.]+ ?(ms|s|min|h|d)", text):
+            when = now + timedelta(seconds=seconds(text))
+        elif re.fullmatch(r"\d\d?:\d\d(:\d\d)?", text):
             when = datetime.combine(now, datetime.strptime(text[:5].zfill(5), "%H:%M").time())
             if len(text) > 5:
                 when = datetime.combine(now, datetime.strptime(text.zfill(8), "%H:%M:%S").time())
@@ -87,7 +89,7 @@ def deadline(text: str) -> float:
         return when.timestamp()
     except (ValueError, OverflowError):
         raise ArgumentTypeError(
-            f"must be a time such as 07:00 or 2024-05-01T07:00, got {text!r}"
+            f"must be a time such as 07:00, 2024-05-01T07:00 or 30min, got {text!r}"
         ) from None
 
 

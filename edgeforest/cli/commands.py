@@ -8,6 +8,7 @@ import sys
 from contextlib import redirect_stdout
 
 from edgeforest.host.version import __version__
+import edgeforest.cli.calibrate as calibrate
 import edgeforest.cli.completion as completion
 import edgeforest.cli.demo as demo
 import edgeforest.cli.engines as engines
@@ -26,7 +27,8 @@ from edgeforest.host.names import visible
 from edgeforest.sources import SourceError
 
 COMMANDS = (
-    train, evaluate, predict, inspect, merge, export, verify, pack, engines, demo, completion
+    train, evaluate, predict, inspect, merge, export, verify, pack, engines, calibrate, demo,
+    completion,
 )  # fmt: skip
 STOPPED = 128  # and the number of the signal: the exit code of a command that was stopped
 

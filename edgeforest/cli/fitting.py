@@ -16,6 +16,7 @@ from edgeforest.cli.parser import Problem, Stopped
 from edgeforest.cli.screen import StatusLine, say
 from edgeforest.cli.signals import Patience
 from edgeforest.budget import Budget
+from edgeforest.engines import speed
 from edgeforest.engines.sampling import rest_of
 from edgeforest.forest import Forest
 from edgeforest.forests.calibration import calibrate_by_parts
@@ -94,6 +95,7 @@ def estimate(outcome: Outcome, request: Request, status: StatusLine) -> None:
     except ValueError as error:  # the forest must not be lost for it
         outcome.unscored = str(error)
         return
+    work.pace = ready.pace
     if request.calibrate:
         work.parts = outcome.parts
     outcome.estimate = work.found
@@ -162,8 +164,28 @@ def begin(request: Request, status: StatusLine) -> Ready:
     report.print_schema(source, schema, request.whole, request.options.get("class_weight"))
     report.print_begun(before, training, request.checkpoint)
     report.print_plan(request.budget, options["budget"])
+    pace = planned(training, request, asked)
     sys.stdout.flush()
-    return Ready(training, source, schema, asked, before.later)
+    return Ready(training, source, schema, asked, before.later, pace)
+
+
+def planned(training: Any, request: Request, asked: int) -> float | None:
+    """Plan by the speed that `calibrate` has kept, and say what that means; the speed, if any."""
+    limit, threads = request.budget, request.options.get("n_jobs")
+    if threads is None or (limit.insertions is None and limit.seconds is None):
+        return None  # a cluster has another speed
+    speeds, problem = speed.kept()
+    if problem:
+        say("note", problem, wrap=False)
+    found = speed.pace(speeds, str(training.grown.engine), threads)
+    if found is None:
+        return None
+    if request.whole:
+        speed.plan(training, found.first)
+    else:
+        training.plan(found.first)
+    report.print_pace(limit, found, training.planned, asked)
+    return found.first
 
 
 def advance(training: Any, status: StatusLine, grown: list[int] | None = None) -> int:

@@ -16,6 +16,7 @@ class Ready:
     schema: Schema
     asked_trees: int
     later: int = 0  # rows of the log that it does not train from
+    pace: float | None = None  # insertions a second on this device, if `calibrate` was run
 
 
 @dataclass

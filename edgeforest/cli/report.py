@@ -9,8 +9,9 @@ import edgeforest.cli.signals as signals
 from edgeforest.cli.outcome import Outcome
 import edgeforest.cli.screen as screen
 from edgeforest.cli.screen import bars, say, shape, shares, spent, tell
+from edgeforest.engines.speed import Speed
 from edgeforest.host.names import joined, listed, quoted, short
-from edgeforest.host.words import count, duration, rounded
+from edgeforest.host.words import about, count, duration, rounded
 from edgeforest.scores import metrics
 from edgeforest.sources import Source
 from edgeforest.sources.column_kinds import MAX_AUTO_CLASSES
@@ -127,6 +128,21 @@ def print_plan(budget: Budget, forest: Budget) -> None:
         parts.append(f"{duration(forest.seconds)} of {duration(budget.seconds)}")
     if parts:
         say("plan", f"{', '.join(parts)} at most for the forest, the rest for its score")
+
+
+def print_pace(budget: Budget, speed: Speed, trees: int, asked: int) -> None:
+    """Say what a budget means on this device, and how many trees are planned for it."""
+    if budget.insertions is not None:
+        n = budget.insertions
+        range_ = f"{duration(n / speed.high)} to {duration(n / speed.low)} by the data"
+        time = f"about {duration(n / speed.typical)} on this device ({range_})"
+        say("plan", f"{n:,} insertions: {time}, and the time to read")
+    if budget.seconds is not None:
+        work = f"about {about(budget.seconds * speed.typical)} insertions on this device"
+        fewer = f"; {count(trees, 'tree')} of {asked}, so that each has time to grow" * (
+            trees < asked
+        )
+        say("plan", f"{duration(budget.seconds)}: {work}, less the time to read{fewer}")
 
 
 def print_begun(before: Any, training: Any, checkpoint: str | None) -> None:

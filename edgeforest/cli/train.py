@@ -93,7 +93,7 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     budget = parser.add_argument_group(
         "budget",
         "hard limits of the forest and its score together; numbers may end in k, M or G (thousands, "
-        "millions, ...)",
+        "millions, ...); after `edgeforest calibrate`, train says what they mean on this device",
     )
     budget.add_argument(
         "--budget",
@@ -113,7 +113,7 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
         "--deadline",
         type=arguments.deadline,
         metavar="T",
-        help="be done at this time, such as 07:00 (the next one) or 2024-05-01T07:00",
+        help="be done at this time, such as 07:00 (the next one), 2024-05-01T07:00 or 30min (from now)",
     )
     budget.add_argument(
         "--bytes",

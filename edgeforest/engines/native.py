@@ -51,9 +51,11 @@ class NativeGrower:
         bins = most_bins(task) + 1 if data.categories == [None] * data.m else 256
         cell = 8 if data.regression else 4
         work = 4096 + 16384 * (task.criterion.name == "entropy")  # as ef_workspace_bytes has it
-        work += racing * 1024 + max(256, racing * bins) * width * cell
-        work += 64 * max(4, min(width, 64)) + 96 * width
-        work += 5 * rows + 2 * data.m + (2 * n if data.weights else n)
+        work += (
+            racing * 1024 + max(256, racing * bins) * max(width, 3 if data.regression else 4) * cell
+        )
+        work += 96 * width
+        work += 8 * rows + 2 * data.m + (2 * n if data.weights else n)
         held = 4 * n + 300 * data.m  # labels, where columns lie
         if data.weights or data.patch:
             held += 8 * n

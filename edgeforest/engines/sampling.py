@@ -25,13 +25,6 @@ from typing import Any
 from edgeforest.budget import Budget, Rng
 from edgeforest.checks import LATE
 from edgeforest.drawing import draw
-from edgeforest.forest import MASK
-
-kernel: Any
-try:
-    from edgeforest.engines import _kernel as kernel
-except Exception:  # not there, or damaged: then Python draws
-    kernel = None
 
 FIRST = 4  # rows that are read to see how long it takes
 STEP = 32  # times as many are read at once, at most, as were timed
@@ -151,27 +144,6 @@ def _drawn(seed: int, count: int, n: int) -> Sequence[int]:
     within = np.random.default_rng(seed).random(count) * np.diff(marks)
     rows: Sequence[int] = marks[:-1] + within.astype(np.int64)
     return rows
-
-
-def draw_rows(rng: Rng, count: int, n: int) -> Sequence[int]:
-    """The rows that `drawing.draw` gives, with their random numbers from C where it is there.
-
-    >>> list(draw_rows(Rng(1), 3, 1000)) == list(draw(Rng(1), 3, 1000))
-    True
-    """
-    if count >= n or kernel is None:
-        return draw(rng, count, n)
-    numbers = array("I", bytes(4 * count))
-    state = kernel.fill(rng.z, rng.w, MASK, numbers)
-    if max(numbers) >= MASK - n // count - 1:  # one that `Rng.below` might not take
-        return draw(rng, count, n)
-    rng.z, rng.w = state
-    low = 0
-    for i, value in enumerate(numbers):
-        high = (i + 1) * n // count
-        numbers[i] = low + value % (high - low)
-        low = high
-    return numbers
 
 
 def train_steps(

@@ -42,6 +42,19 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 
+def about(n: float) -> str:
+    """A large number with two digits, as the command line takes it.
+
+    >>> about(41_700_000), about(980), about(1_960_000)
+    ('42M', '980', '2M')
+    """
+    n = float(f"{n:.2g}")
+    for letter, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if n >= unit:
+            return f"{n / unit:g}{letter}"
+    return f"{n:g}"
+
+
 def reason(error: OSError) -> str:
     """Why the system refused a file, without the error's number and the path."""
     return (error.strerror or str(error)).lower()

@@ -19,7 +19,7 @@ from typing import Any
 
 from edgeforest import engines
 from edgeforest.budget import Budget
-from edgeforest.engines import sampling
+from edgeforest.engines import sampling, speed
 from edgeforest.forest import Forest
 from edgeforest.host.cluster import each, jobs
 import edgeforest.scores.metrics as metrics
@@ -137,6 +137,7 @@ class Estimating:
         # Reads columns and labels in another process; without it they are sent.
         self.rows_again: Callable[[], tuple[Any, Any]] | None = None
         self.at = 0  # the block in hand
+        self.pace: float | None = None  # insertions a second, if they are known: see `speed.plan`
         self.parts: list[tuple[Forest, list[Any], list[Any]]] | None = (
             None  # to keep, for calibration
         )
@@ -189,7 +190,7 @@ class Estimating:
         rest = self.splits.training_rows(len(self.labels), block)
         if not rest:
             return None
-        return engines.train_steps(
+        training = engines.train_steps(
             [sampling.take(column, rest) for column in self.columns],
             sampling.take(self.labels, rest),
             by_column=True,
@@ -197,6 +198,9 @@ class Estimating:
             budget=limit,
             **self.options,
         )
+        if self.pace is not None:
+            speed.plan(training, self.pace)
+        return training
 
     def _answers(self, block: Block, forest: Forest) -> Iterator[tuple[list[Any], Any]]:
         """What a forest says to the rows of a block, some of them at a time."""

@@ -24,9 +24,11 @@ from edgeforest.budget import Budget, Rng
 from edgeforest.checks import part_of
 from edgeforest.codes import vote_scale
 from edgeforest.core_pure import useful_rows
-from edgeforest.engines import ranges, sampling
-from edgeforest.forest import HEADER, Forest, Spent, attribute
+from edgeforest.drawing import draw
+from edgeforest.engines import ranges, sampling, speed
+from edgeforest.forest import HEADER, MASK, Forest, Spent, attribute
 from edgeforest.forests import merging as combine
+import edgeforest.sources.in_c as in_c
 from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.opening import open_elsewhere
 from edgeforest.sources.schema import Schema
@@ -195,7 +197,7 @@ class Pools:
         """Features by column and labels of a pool, read some rows at a time."""
         source, schema = self.source, self.schema
         before = schema.unlabelled, dict(schema.odd), source.bad
-        chosen = sampling.draw_rows(Rng(self.seed, STREAMS + 1 + pool), self.size, len(source))
+        chosen = draw_rows(Rng(self.seed, STREAMS + 1 + pool), self.size, len(source))
         columns: list[Any] = []
         kinds = schema.kinds(len(source.names))
         done = 0
@@ -244,6 +246,13 @@ class Pools:
         self._keep_ready(training)
         self.planned = training.planned
         return Beginning(header_of(training.grown), found, training.planned)
+
+    def plan(self, done: int, first: float) -> None:
+        """Plan as many trees beside those that are done as there is time for: see `speed.plan`."""
+        training, seconds = self._ready, self.budget.seconds
+        if training is not None and seconds is not None:
+            trees = speed.whole_trees(training, first * max(0.0, seconds - self.elapsed()))
+            self.planned = min(self.planned, max(done + trees, training.n_jobs))
 
     def _first_training(self) -> Any:
         """A training of the first pool.
@@ -406,7 +415,11 @@ class Pools:
     def job(self) -> bytes:
         """What a worker needs to know; bytes, so that no worker that dies is the only one to have it."""
         source, budget = self.source, self.budget
-        given = {"n_trees": self.n_trees, "max_depth": self.max_depth, "seed": self.seed}
+        given: dict[str, Any] = {
+            "n_trees": self.n_trees,
+            "max_depth": self.max_depth,
+            "seed": self.seed,
+        }
         given |= {"max_samples": self._samples, "criterion": self.criterion}
         given |= {"options": {**self.options, "n_jobs": 1}}
         limits = budget.insertions, None, budget.bytes
@@ -476,6 +489,27 @@ def forget_held(job: bytes) -> None:
 
 
 # ---- Small parts
+
+
+def draw_rows(rng: Rng, count: int, n: int) -> Sequence[int]:
+    """The rows that `drawing.draw` gives, with their random numbers from C where it is there.
+
+    >>> list(draw_rows(Rng(1), 3, 1000)) == list(draw(Rng(1), 3, 1000))
+    True
+    """
+    if count >= n or in_c.kernel is None:
+        return draw(rng, count, n)
+    numbers = array("I", bytes(4 * count))
+    state = in_c.kernel.fill(rng.z, rng.w, MASK, numbers)
+    if max(numbers) >= MASK - n // count - 1:  # one that `Rng.below` might not take
+        return draw(rng, count, n)
+    rng.z, rng.w = state
+    low = 0
+    for i, value in enumerate(numbers):
+        high = (i + 1) * n // count
+        numbers[i] = low + value % (high - low)
+        low = high
+    return numbers
 
 
 def _minus(total: Spent, before: Spent) -> Spent:

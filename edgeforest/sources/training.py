@@ -192,6 +192,16 @@ class Streaming:
             head.low, head.span = array("f", [low, span])
         return head
 
+    def plan(self, first: float) -> None:
+        """Grow fewer trees if the time is not enough for all: `first` as in `speed.plan`.
+
+        Trees that are done stay. Where insertions are limited, too, their shares are the plan: a
+        checkpoint is checked by them.
+        """
+        if self.budget.insertions is None:
+            self.pools.plan(len(self.grown) - self.base, first)
+            self.planned = self.base + self.pools.planned
+
     def __iter__(self) -> Iterator[Streaming]:
         yield from self._run()
         if self.grown and not self._over:  # the budget was used up

@@ -297,7 +297,12 @@ class Learner:
     def state(self) -> dict[str, Any]:
         """What is published: the prediction for this moment, and how good it has been."""
         forest = self.forest
+        good = "accuracy" if forest.classes is not None else "error"
         state: dict[str, Any] = {"prediction": None, "probability": None, "probabilities": {}}
+        state |= {
+            good: None,
+            f"recent_{good}": None,
+        }  # Home Assistant warns of keys that are missing
         row = self.row(self.known.row(math.inf), self.now())
         try:
             state["prediction"] = forest.predict(row)
@@ -307,7 +312,6 @@ class Learner:
             shares = dict(zip(map(str, forest.classes), forest.predict_proba(row), strict=True))
             state["probability"] = round(100 * max(shares.values()), 1)
             state["probabilities"] = {name: round(share, 4) for name, share in shares.items()}
-        good = "accuracy" if forest.classes is not None else "error"
         for name in (good, f"recent_{good}"):
             value = getattr(forest, name)
             scale = 100 if good == "accuracy" else 1
@@ -338,9 +342,11 @@ def announcements(settings: Settings) -> dict[str, dict[str, Any]]:
         sensors["probability"] = {"name": "Probability", "state_class": "measurement"}
         for name in ("accuracy", "probability"):
             sensors[name]["unit_of_measurement"] = "%"
-    elif settings.unit:
+    else:
         for name in ("prediction", "error"):
-            sensors[name]["unit_of_measurement"] = settings.unit
+            sensors[name]["state_class"] = "measurement"  # then null is shown as unknown
+            if settings.unit:
+                sensors[name]["unit_of_measurement"] = settings.unit
     shared = {
         "state_topic": f"{base}/state",
         "availability_topic": f"{base}/availability",
@@ -350,14 +356,15 @@ def announcements(settings: Settings) -> dict[str, dict[str, Any]]:
                    "sw_version": edgeforest.__version__},
         "origin": {"name": "EdgeForest", "sw_version": edgeforest.__version__},
     }  # fmt: skip
+    for name, sensor in sensors.items():
+        sensor |= {**shared, "unique_id": f"{node}_{name}"}
+        sensor["value_template"] = f"{{{{ value_json.{name} }}}}"
+    if settings.task == "classification":  # a text: null would be shown as None
+        known = "'unknown' if value_json.prediction is none else value_json.prediction"
+        sensors["prediction"]["value_template"] = f"{{{{ {known} }}}}"
     return {
-        f"{settings.discovery}/sensor/{node}/{name}/config": {
-            **shared,
-            **more,
-            "unique_id": f"{node}_{name}",
-            "value_template": f"{{{{ value_json.{name} }}}}",
-        }
-        for name, more in sensors.items()
+        f"{settings.discovery}/sensor/{node}/{name}/config": sensor
+        for name, sensor in sensors.items()
     }
 
 

@@ -8,8 +8,22 @@
 int ef_add_bin(const ef_tree *tree, const ef_contender *c, int bin, int64_t *to)
 {
     int32_t width = tree->width;
-    size_t at = c->h + (size_t)bin * (size_t)width;
+    size_t at = c->h + (size_t)bin * ef_stride(tree);
     int64_t some = 0;
+    if (EF_NARROW(tree) && EF_IS_MSE(tree->task)) {
+        some = ((const int64_t *)tree->cells)[at];
+        to[0] += some >> EF_ROWS_AT;
+        to[1] += some & (((int64_t)1 << EF_ROWS_AT) - 1);
+        return some != 0;
+    }
+    if (EF_NARROW(tree)) {
+        const int16_t *narrow = (const int16_t *)tree->cells + at;
+        for (int32_t k = 0; k < width; k++) {
+            to[k] += narrow[k];
+            some |= narrow[k];
+        }
+        return some != 0;
+    }
     if (EF_IS_MSE(tree->task)) {
         const int64_t *cells = (const int64_t *)tree->cells + at;
         for (int32_t k = 0; k < width; k++)
@@ -29,7 +43,7 @@ static void add_bins(const ef_tree *tree, const ef_contender *c, int first, int 
 {
     int32_t width = tree->width;
     size_t at = c->h + (size_t)first * (size_t)width;
-    if (EF_IS_MSE(tree->task) && width == 3) {
+    if (EF_IS_MSE(tree->task) && width == 3 && !EF_NARROW(tree)) {
         const int64_t *cells = (const int64_t *)tree->cells + at;
         int64_t a = to[0], b = to[1], d = to[2];
         for (int bin = first; bin <= last; bin++, cells += 3) {
@@ -178,7 +192,13 @@ void ef_best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n
     const ef_task *task = tree->task;
     int64_t *left = EF_VECTOR(tree, 1), *with = EF_VECTOR(tree, 2), *missing = EF_VECTOR(tree, 3);
     ef_arms a;
-    if (!EF_IS_ENTROPY(task) && !c->equal && !some_missing(tree, c)) {
+#ifndef EF_BOARD
+    if (tree->narrow && !EF_IS_ENTROPY(task) && !c->equal) {
+        ef_sweep(tree, c, total, least);
+        return;
+    }
+#endif
+    if (!EF_IS_ENTROPY(task) && !c->equal && !EF_NARROW(tree) && !some_missing(tree, c)) {
         if (EF_IS_MSE(task))
             best_cut(tree, c, total, n, least);
         else

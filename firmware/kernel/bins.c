@@ -4,6 +4,9 @@
  * where to cut; a table of 256 bytes then gives the bin of any code.
  */
 #include "race.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 static void sort_spots(ef_real *spots, int n)
 {
@@ -36,11 +39,21 @@ void ef_sort_codes(ef_order *o, const uint8_t *codes, int n)
     int distinct = 0;
     memset(seen, 0, sizeof seen);
     for (int i = 0; i < n; i++)
-        seen[codes[i]] = 1;
+        seen[codes[i]] = 255;
 #ifdef EF_BOARD /* small, and without 64-bit words */
     for (int code = 0; code < 256; code++)
         if (seen[code])
             o->codes[distinct++] = (uint8_t)code;
+#elif defined(__SSE2__) && defined(__GNUC__)
+    for (int from = 0; from < 256; from += 64) {
+        uint64_t some = 0; /* a bit for each code that occurs */
+        for (int k = 0; k < 64; k += 16) {
+            __m128i part = _mm_loadu_si128((const __m128i *)(const void *)(seen + from + k));
+            some |= (uint64_t)(uint32_t)_mm_movemask_epi8(part) << k;
+        }
+        for (; some; some &= some - 1)
+            o->codes[distinct++] = (uint8_t)(from + __builtin_ctzll(some));
+    }
 #else
     uint64_t words[32];
     memcpy(words, seen, sizeof words);
@@ -188,7 +201,8 @@ int ef_most_bins(const ef_task *task)
     return ef_bins_for(task, EF_MASK);
 }
 
-int ef_draw_next(ef_tree *tree, const ef_row *rows, int head, int32_t *drawn, ef_contender *c)
+/* Draw the next feature; returns 0 when none is left. */
+static int draw(ef_tree *tree, int32_t *drawn, ef_contender *c)
 {
     const ef_task *task = tree->task;
     if (*drawn == task->n_usable)
@@ -201,34 +215,143 @@ int ef_draw_next(ef_tree *tree, const ef_row *rows, int head, int32_t *drawn, ef
     features[i] = f;
     c->feature = f;
     c->column = task->columns + f;
+    return 1;
+}
+
+int ef_draw_next(ef_tree *tree, const ef_row *rows, int head, int32_t *drawn, ef_contender *c)
+{
+    if (!draw(tree, drawn, c))
+        return 0;
     ef_gather(tree, c->column, rows, head, c->head);
     return 1;
 }
 
-/* Put the codes of a feature in order; returns whether it varies. If the first rows are all the
- * same, a rare value is looked for in the `look` first rows. */
-static int order_codes(ef_tree *tree, const ef_row *rows, int head, int64_t look,
-                       const ef_contender *c, ef_order *order)
+/* Look for a code other than `low` in some rows; returns it, or `low`. */
+static uint8_t other_code(ef_tree *tree, const ef_column *column, const ef_row *rows, int64_t n,
+                          uint8_t low)
 {
-    uint8_t low = c->head[0], other = low, more[EF_PIECE];
-    if (ef_varies(c->head, head)) {
-        ef_sort_codes(order, c->head, head);
-        return 1;
-    }
-    for (int64_t at = head; at < look && other == low; at += EF_PIECE) {
-        int piece = look - at < EF_PIECE ? (int)(look - at) : EF_PIECE;
+    uint8_t more[EF_PIECE];
+    for (int64_t at = 0; at < n; at += EF_PIECE) {
+        int piece = n - at < EF_PIECE ? (int)(n - at) : EF_PIECE;
         uint8_t differ = 0;
-        ef_gather(tree, c->column, rows + at, piece, more);
+        ef_gather(tree, column, rows + at, piece, more);
         for (int k = 0; k < piece; k++)
             differ = (uint8_t)(differ | (more[k] ^ low));
-        for (int k = 0; differ && other == low; k++)
-            other = more[k];
+        for (int k = 0; differ; k++)
+            if (more[k] != low)
+                return more[k];
     }
-    order->distinct = 2;
-    order->codes[0] = low < other ? low : other;
-    order->codes[1] = low < other ? other : low;
-    return other != low;
+    return low;
 }
+
+/* Make the bins of a feature from the codes of the first rows. If these are all the same, `other` is one
+ * that occurs later. Returns whether it varies. */
+static int bin_codes(ef_tree *tree, ef_contender *c, int head, int64_t n, uint8_t other)
+{
+    uint8_t low = c->head[0];
+    ef_order order;
+    if (other == low) {
+        ef_sort_codes(&order, c->head, head);
+        if (order.distinct < 2)
+            return 0;
+    } else {
+        order.distinct = 2;
+        order.codes[0] = low < other ? low : other;
+        order.codes[1] = low < other ? other : low;
+    }
+    ef_make_bins(tree, c, &order, 0, n); /* all codes: data may change meanwhile */
+    return 1;
+}
+
+#ifndef EF_BOARD
+/* Get the codes of the first rows of several features, row by row: those of a row lie side by side. */
+static void gather_heads(ef_contender *some, int many, const ef_row *rows, int head)
+{
+    ptrdiff_t step = some->column->step;
+    const unsigned char *values[EF_PIECE];
+    for (int j = 0; j < many; j++)
+        values[j] = some[j].column->values;
+    int i = 0;
+    for (; i + 3 < head; i += 4) {
+        ptrdiff_t a = (ptrdiff_t)rows[i] * step, b = (ptrdiff_t)rows[i + 1] * step;
+        ptrdiff_t c = (ptrdiff_t)rows[i + 2] * step, d = (ptrdiff_t)rows[i + 3] * step;
+        for (int j = 0; j < many; j++) {
+            uint8_t *to = some[j].head + i;
+            to[0] = values[j][a];
+            to[1] = values[j][b];
+            to[2] = values[j][c];
+            to[3] = values[j][d];
+        }
+    }
+    for (; i < head; i++)
+        for (int j = 0; j < many; j++)
+            some[j].head[i] = values[j][(ptrdiff_t)rows[i] * step];
+}
+
+/* Of the features whose first rows are all the same, look for another code in these rows. */
+static void other_codes(ef_tree *tree, const ef_contender *some, int many, const ef_row *rows, int n,
+                        int head, uint8_t *others)
+{
+    enum { PART = 32 };
+    const unsigned char *values[EF_PIECE];
+    uint8_t which[EF_PIECE], low[EF_PIECE], differ[EF_PIECE];
+    ptrdiff_t step = some->column->step;
+    int count = 0;
+    for (int j = 0; j < many; j++) {
+        others[j] = some[j].head[0];
+        if (!ef_varies(some[j].head, head)) {
+            which[count] = (uint8_t)j;
+            low[count] = others[j];
+            values[count++] = some[j].column->values;
+        }
+    }
+    for (int from = head; from < n && count; from += PART) {
+        int to = n - from < PART ? n : from + PART, kept = 0;
+        memset(differ, 0, (size_t)count);
+        for (int i = from; i < to; i++) {
+            ptrdiff_t at = (ptrdiff_t)rows[i] * step;
+            for (int j = 0; j < count; j++)
+                differ[j] = (uint8_t)(differ[j] | (values[j][at] ^ low[j]));
+        }
+        for (int j = 0; j < count; j++) {
+            if (differ[j])
+                others[which[j]] = other_code(tree, some[which[j]].column, rows + from, to - from, low[j]);
+            which[kept] = which[j];
+            low[kept] = low[j];
+            values[kept] = values[j];
+            kept += others[which[j]] == low[j];
+        }
+        count = kept;
+    }
+}
+
+/* ef_contenders for codes that lie row by row: as many features as are still wanted are drawn at once. */
+static int draw_together(ef_tree *tree, const ef_row *rows, int head, int look, int64_t n)
+{
+    int32_t drawn = 0, wanted = tree->task->max_features;
+    int chosen = 0;
+    uint8_t others[EF_PIECE];
+    for (;;) {
+        ef_contender *some = tree->contenders + chosen;
+        int many = 0;
+        while (many < EF_PIECE && chosen + many < wanted && draw(tree, &drawn, some + many))
+            many++;
+        if (many == 0)
+            return chosen;
+        gather_heads(some, many, rows, head);
+        other_codes(tree, some, many, rows, look, head, others);
+        for (int j = 0; j < many; j++) {
+            ef_contender *c = tree->contenders + chosen;
+            if (c != some + j) {
+                c->feature = some[j].feature;
+                c->column = some[j].column;
+                memcpy(c->head, some[j].head, (size_t)head);
+            }
+            chosen += bin_codes(tree, c, head, n, others[j]);
+        }
+    }
+}
+#endif
 
 int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
 {
@@ -236,7 +359,6 @@ int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
     int head = n < EF_GROUP_ROWS ? (int)n : EF_GROUP_ROWS, chosen = 0;
     int64_t look = n < EF_LOOK_ROWS ? n : EF_LOOK_ROWS;
     int32_t drawn = 0;
-    ef_order order;
     if (EF_IS_ROW_MAJOR(tree->task) && n > EF_LARGE) { /* smaller nodes are in the cache already */
         ptrdiff_t step = tree->task->columns[0].step;
         ptrdiff_t most = EF_LINE * 8 * (ptrdiff_t)tree->task->max_features;
@@ -244,14 +366,19 @@ int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
             for (ptrdiff_t at = 0; at < step; at += EF_LINE)
                 EF_PREFETCH(tree->task->columns[0].values + rows[i] * step + at);
     }
-    while (chosen < tree->task->max_features) {
+    int together = EF_IS_ROW_MAJOR(tree->task) && !tree->task->extra;
+#ifndef EF_BOARD
+    if (together)
+        chosen = draw_together(tree, rows, head, (int)look, n);
+#endif
+    while (!together && chosen < tree->task->max_features) {
         ef_contender *c = tree->contenders + chosen;
         if (!ef_draw_next(tree, rows, head, &drawn, c))
             break;
-        if (order_codes(tree, rows, head, look, c, &order)) {
-            ef_make_bins(tree, c, &order, 0, n); /* all codes: data may change meanwhile */
-            chosen++;
-        }
+        uint8_t low = c->head[0], other = low;
+        if (!ef_varies(c->head, head))
+            other = other_code(tree, c->column, rows + head, look - head, low);
+        chosen += bin_codes(tree, c, head, n, other);
     }
     /* In the order of their features. The list is sorted, not the contenders: they are large. */
     uint32_t *racing = tree->racing;
@@ -261,11 +388,11 @@ int ef_contenders(ef_tree *tree, int64_t start, int64_t n)
             racing[j] = racing[j - 1];
         racing[j] = (uint32_t)i;
     }
-    size_t cells = 0;
+    size_t bins = 0;
     for (int i = 0; i < chosen; i++) {
-        tree->contenders[i].h = cells;
-        cells += (size_t)(tree->contenders[i].bins + 1) * (size_t)tree->width;
+        tree->contenders[i].h = bins * ef_stride(tree);
+        bins += (size_t)tree->contenders[i].bins + 1;
     }
-    ef_zero_cells(tree, 0, cells);
+    ef_zero_cells(tree, 0, bins);
     return chosen;
 }

@@ -60,17 +60,31 @@ static void count_moments(ef_tree *tree, const ef_contender *c, const ef_row *ro
             cells[c->table[codes[i]] * width + k] += moments[k * EF_PIECE + i];
 }
 
-int64_t ef_look_up(ef_tree *tree, const ef_row *rows, int n, ef_piece *piece)
+int64_t ef_look_up(ef_tree *tree, const ef_row *rows, const uint32_t *notes, int n, ef_piece *piece)
 {
     const ef_task *task = tree->task;
     int64_t squares = 0;
+    if (EF_NARROW(tree) && EF_IS_MSE(task)) {
+        for (int i = 0; i < n; i++)
+            piece->moments[i] = ((int64_t)(notes[i] >> 16) << EF_ROWS_AT) |
+                                (int64_t)(notes[i] >> 16) * (notes[i] & 65535u);
+        return 0; /* nobody asks for them where all rows are counted */
+    }
     for (int i = 0; i < n; i++) {
-        uint32_t label = ef_label(task, rows[i]), times = ef_times(tree, rows[i]);
+        uint32_t label = EF_IS_SMALL ? ef_label(task, rows[i]) : notes[i] & 65535u;
+        uint32_t times = EF_IS_SMALL ? ef_times(tree, rows[i]) : notes[i] >> 16;
         piece->labels[i] = tree->map ? tree->map[label] : label;
         piece->times[i] = times;
         squares += (int64_t)times * times;
     }
-    if (EF_IS_MSE(task))
+    if (!EF_IS_SMALL && EF_IS_MSE(task) && tree->width == 3) /* the same, faster */
+        for (int i = 0; i < n; i++) {
+            int64_t y = piece->labels[i], times = piece->times[i];
+            piece->moments[i] = times;
+            piece->moments[EF_PIECE + i] = times * y;
+            piece->moments[(EF_MOMENTS > 2 ? 2 : 0) * EF_PIECE + i] = times * y * y;
+        }
+    else if (EF_IS_MSE(task))
         for (int i = 0; i < n; i++) {
             int64_t y = piece->labels[i], power = piece->times[i];
             if (tree->width == 5) /* 11 bits and a sign */
@@ -81,66 +95,153 @@ int64_t ef_look_up(ef_tree *tree, const ef_row *rows, int n, ef_piece *piece)
     return squares;
 }
 
+/* Count rows of which the codes are known into narrow cells. */
+static void count_narrow(ef_tree *tree, const ef_contender *c, const uint8_t *codes, int n,
+                         const ef_piece *piece)
+{
+    const uint8_t *table = c->table;
+    uint32_t stride = EF_NARROW(tree);
+    if (EF_IS_MSE(tree->task)) {
+        int64_t *cells = (int64_t *)tree->cells + c->h;
+        for (int i = 0; i < n; i++)
+            cells[table[codes[i]]] += piece->moments[i];
+        return;
+    }
+    uint16_t *cells = (uint16_t *)tree->cells + c->h;
+    for (int i = 0; i < n; i++) {
+        uint16_t *cell = cells + table[codes[i]] * stride + piece->labels[i];
+        *cell = (uint16_t)(*cell + piece->times[i]);
+    }
+}
+
 void ef_count(ef_tree *tree, const ef_contender *c, const ef_row *rows, int n,
               const ef_piece *piece, int first)
 {
-    if (EF_IS_MSE(tree->task))
+    if (EF_NARROW(tree) && first && n <= EF_GROUP_ROWS) {
+        count_narrow(tree, c, c->head, n, piece);
+    } else if (EF_NARROW(tree)) {
+        uint8_t codes[EF_PIECE];
+        int head = !first ? 0 : n < EF_GROUP_ROWS ? n : EF_GROUP_ROWS;
+        memcpy(codes, c->head, (size_t)head);
+        ef_gather(tree, c->column, rows + head, n - head, codes + head);
+        count_narrow(tree, c, codes, n, piece);
+    } else if (EF_IS_MSE(tree->task))
         count_moments(tree, c, rows, n, piece->moments, first);
     else
         count_classes(tree, c, rows, n, piece->labels, piece->times, first);
 }
 
+/* One feature of a race, while rows are counted. */
+typedef struct {
+    const unsigned char *values;
+    const uint8_t *table;
+    void *cells;
+} ef_lane;
+
+/* What a cell is. It is known where rows_in is called, so each kind has a loop of its own. */
+enum { WIDE, NARROW_8, NARROW_16, NARROW_32, PAIRS };
+
+EF_INLINE void count_one(int kind, const ef_lane *lane, ptrdiff_t at, const ef_piece *piece, int i,
+                         uint32_t width)
+{
+    uint32_t bin = lane->table[lane->values[at]], label = piece->labels[i], times = piece->times[i];
+    if (kind == PAIRS) {
+        ((int64_t *)lane->cells)[bin] += piece->moments[i];
+    } else if (kind == WIDE) {
+        ((int32_t *)lane->cells)[bin * width + label] += (int32_t)times;
+    } else {
+        uint16_t *cell = (uint16_t *)lane->cells + (bin << (2 + kind)) + label;
+        *cell = (uint16_t)(*cell + times);
+    }
+}
+
+/* What count_rows goes through: rows from .. to of a piece, whose values lie `at` these places of each
+ * lane. Lines of the cache at `ahead` are fetched, of rows a few later. */
+typedef struct {
+    ef_lane lanes[EF_PIECE];
+    const unsigned char *ahead[EF_PIECE];
+    ptrdiff_t at[EF_PIECE + 8];
+    int many, n_ahead, from, to, to_come;
+} ef_lanes;
+
+EF_INLINE void rows_in(int kind, const ef_lanes *l, const ef_piece *piece, uint32_t width)
+{
+    const ptrdiff_t *at = l->at;
+    int i = l->from, n = l->to, many = l->many, n_ahead = l->n_ahead, to_come = l->to_come;
+    for (; i + 3 < n; i += 4) { /* four rows at once: a lane is looked up once for them */
+        for (int next = i + 4; next < i + 8 && next < to_come; next++)
+            for (int k = 0; k < n_ahead; k++)
+                EF_PREFETCH(l->ahead[k] + at[next]);
+        for (int j = 0; j < many; j++) {
+            ef_lane lane = l->lanes[j];
+            count_one(kind, &lane, at[i], piece, i, width);
+            count_one(kind, &lane, at[i + 1], piece, i + 1, width);
+            count_one(kind, &lane, at[i + 2], piece, i + 2, width);
+            count_one(kind, &lane, at[i + 3], piece, i + 3, width);
+        }
+    }
+    for (; i < n; i++)
+        for (int j = 0; j < many; j++)
+            count_one(kind, l->lanes + j, at[i], piece, i, width);
+}
+
+static void count_lanes(int kind, const ef_lanes *l, const ef_piece *piece, uint32_t width)
+{
+#define COUNT(KIND)                                                                                \
+    case KIND: rows_in(KIND, l, piece, width); break
+    switch (kind) {
+        COUNT(WIDE);
+        COUNT(NARROW_8);
+        COUNT(NARROW_16);
+        COUNT(NARROW_32);
+        COUNT(PAIRS);
+    default: break;
+    }
+#undef COUNT
+}
+
 /* Count some rows into every racing histogram, row by row: the codes of a row lie side by side, and
  * no histogram is written to twice in succession. `to_come` rows may be fetched ahead, these
- * included. */
+ * included. With `first`, they are the node's first rows, whose codes are known. */
 static void count_rows(ef_tree *tree, int n_racing, const ef_row *rows, int n, int64_t to_come,
-                       const ef_piece *piece)
+                       const ef_piece *piece, int first)
 {
-    struct {
-        const unsigned char *values;
-        const uint8_t *table;
-        int32_t *cells;
-    } lanes[EF_PIECE];
-    uint32_t width = (uint32_t)tree->width;
+    ef_lanes l;
     ptrdiff_t step = tree->task->columns[0].step;
-    for (int from = 0; from < n_racing; from += EF_PIECE) {
-        int many = n_racing - from < EF_PIECE ? n_racing - from : EF_PIECE;
-        for (int j = 0; j < many; j++) {
-            const ef_contender *c = tree->contenders + tree->racing[from + j];
-            lanes[j].values = c->column->values;
-            lanes[j].table = c->table;
-            lanes[j].cells = (int32_t *)tree->cells + c->h;
+    uint32_t width = (uint32_t)tree->width, narrow = EF_NARROW(tree);
+    int heads = !first ? 0 : n < EF_GROUP_ROWS ? n : EF_GROUP_ROWS, kind = WIDE;
+    size_t cell = sizeof(int32_t);
+    if (EF_IS_MSE(tree->task)) {
+        kind = PAIRS;
+        cell = sizeof(int64_t);
+    } else if (narrow) {
+        kind = narrow == 8 ? NARROW_8 : narrow == 16 ? NARROW_16 : NARROW_32;
+        cell = sizeof(uint16_t);
+    }
+    l.to_come = to_come < n + 8 ? (int)to_come : n + 8;
+    for (int start = 0; start < n_racing; start += EF_PIECE) {
+        l.many = n_racing - start < EF_PIECE ? n_racing - start : EF_PIECE;
+        l.n_ahead = 0;
+        for (int j = 0; j < l.many; j++) {
+            const ef_contender *c = tree->contenders + tree->racing[start + j];
+            l.lanes[j] = (ef_lane){c->head, c->table, (unsigned char *)tree->cells + c->h * cell};
         }
-        /* Places of a row at least a cache line apart, to be fetched ahead. */
-        const unsigned char *ahead[EF_PIECE];
-        int n_ahead = 0;
-        for (int j = 0; j < many; j++)
-            if (n_ahead == 0 || lanes[j].values - ahead[n_ahead - 1] >= EF_LINE)
-                ahead[n_ahead++] = lanes[j].values;
-        int i = 0;
-        for (; i + 3 < n; i += 4) { /* four rows at once: a lane is looked up once for them */
-            for (int ahead_by = 4; ahead_by < 8 && i + ahead_by < to_come; ahead_by++)
-                for (int k = 0; k < n_ahead; k++)
-                    EF_PREFETCH(ahead[k] + (ptrdiff_t)rows[i + ahead_by] * step);
-            ptrdiff_t a = (ptrdiff_t)rows[i] * step, b = (ptrdiff_t)rows[i + 1] * step;
-            ptrdiff_t c = (ptrdiff_t)rows[i + 2] * step, d = (ptrdiff_t)rows[i + 3] * step;
-            const uint32_t *label = piece->labels + i, *times = piece->times + i;
-            for (int j = 0; j < many; j++) {
-                const unsigned char *values = lanes[j].values;
-                const uint8_t *table = lanes[j].table;
-                int32_t *cells = lanes[j].cells;
-                cells[table[values[a]] * width + label[0]] += (int32_t)times[0];
-                cells[table[values[b]] * width + label[1]] += (int32_t)times[1];
-                cells[table[values[c]] * width + label[2]] += (int32_t)times[2];
-                cells[table[values[d]] * width + label[3]] += (int32_t)times[3];
-            }
+        for (int i = 0; i < heads; i++)
+            l.at[i] = i;
+        l.from = 0;
+        l.to = heads;
+        count_lanes(kind, &l, piece, width);
+        for (int j = 0; j < l.many; j++) {
+            const unsigned char *values = tree->contenders[tree->racing[start + j]].column->values;
+            l.lanes[j].values = values;
+            if (l.n_ahead == 0 || values - l.ahead[l.n_ahead - 1] >= EF_LINE)
+                l.ahead[l.n_ahead++] = values;
         }
-        for (; i < n; i++) {
-            ptrdiff_t row = (ptrdiff_t)rows[i] * step;
-            for (int j = 0; j < many; j++)
-                lanes[j].cells[lanes[j].table[lanes[j].values[row]] * width + piece->labels[i]] +=
-                    (int32_t)piece->times[i];
-        }
+        for (int i = heads; i < l.to_come; i++)
+            l.at[i] = (ptrdiff_t)rows[i] * step;
+        l.from = heads;
+        l.to = n;
+        count_lanes(kind, &l, piece, width);
     }
 }
 
@@ -148,13 +249,13 @@ int64_t ef_insert(ef_tree *tree, int n_racing, int64_t start, int64_t *granted, 
 {
     int64_t squares = 0, end = start + *granted;
     ef_piece piece;
-    int by_rows = EF_IS_ROW_MAJOR(tree->task) && !EF_IS_MSE(tree->task);
+    int by_rows = EF_IS_ROW_MAJOR(tree->task) && (!EF_IS_MSE(tree->task) || EF_NARROW(tree));
     for (int64_t at = start; at < end; at += EF_PIECE) {
         const ef_row *rows = tree->rows + at;
         int n = end - at < EF_PIECE ? (int)(end - at) : EF_PIECE;
-        squares += ef_look_up(tree, rows, n, &piece);
+        squares += ef_look_up(tree, rows, EF_NOTES(tree, at), n, &piece);
         if (by_rows)
-            count_rows(tree, n_racing, rows, n, end - at, &piece);
+            count_rows(tree, n_racing, rows, n, end - at, &piece, first && at == start);
         else
             for (int j = 0; j < n_racing; j++)
                 ef_count(tree, tree->contenders + tree->racing[j], rows, n, &piece,

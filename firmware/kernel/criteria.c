@@ -155,6 +155,20 @@ ef_real ef_describe(ef_tree *tree, const int64_t *left, const int64_t *total, ef
     return describe_entropy(tree, left, total, bias, on_left, on_right);
 }
 
+void ef_sum_rows(const ef_tree *tree, int64_t start, int64_t end, int64_t *cells)
+{
+    int squared = EF_IS_MSE(tree->task);
+    for (int64_t i = start; i < end; i++) {
+        uint32_t times = ef_times_at(tree, i), label = ef_label_at(tree, i);
+        if (squared) {
+            cells[0] += times;
+            cells[1] += (int64_t)times * label;
+        } else {
+            cells[label] += times;
+        }
+    }
+}
+
 ef_real ef_gain(ef_tree *tree, int64_t start, int64_t middle, int64_t end)
 {
     const ef_task *task = tree->task;
@@ -162,16 +176,8 @@ ef_real ef_gain(ef_tree *tree, int64_t start, int64_t middle, int64_t end)
     int64_t *total = tree->sums, *left = tree->sums + width;
     ef_real bias;
     memset(total, 0, 2 * (size_t)width * sizeof *total);
-    for (int64_t i = start; i < end; i++) {
-        uint32_t row = tree->rows[i], label = ef_label(task, row), times = ef_times(tree, row);
-        int64_t *cells = i < middle ? left : total;
-        if (EF_IS_MSE(task)) {
-            cells[0] += times;
-            cells[1] += (int64_t)times * label;
-        } else {
-            cells[label] += times;
-        }
-    }
+    ef_sum_rows(tree, start, middle, left);
+    ef_sum_rows(tree, middle, end, total);
     for (int32_t k = 0; k < width; k++)
         total[k] += left[k];
     tree->width = width;

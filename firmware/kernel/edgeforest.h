@@ -184,19 +184,20 @@ typedef struct {
     ef_row *rows;
     uint8_t *times8; /* how often a row was drawn: one of the two, or none (all once) */
     uint16_t *times16;
-    uint8_t *flags; /* not on a board */
-    uint8_t *planes;
+    uint8_t *flags;  /* not on a board */
+    uint32_t *notes; /* nor this: label and times of each of the rows, and moved with them */
     uint16_t *features;
     uint16_t *numbers, *map; /* of the classes that occur in a node */
     int32_t width;           /* how many those are */
     ef_contender *contenders;
     uint32_t *racing;
-    void *cells; /* int32_t, or int64_t of a regression */
-    size_t most_cells; /* of one histogram */
+    void *cells; /* int32_t, or int64_t of a regression; see `narrow` */
+    size_t most_bins; /* of one histogram, that of missing values included */
     int64_t *sums; /* seven vectors of `width` */
     ef_real *influences; /* four vectors of `width` */
     ef_real *logs;
     uint8_t begun, stopped, infinite, free_order, whole;
+    uint8_t narrow; /* 0, or the cells of a bin where a node has small sums: see ef_stride */
     int64_t work; /* since the last poll */
 } ef_tree;
 

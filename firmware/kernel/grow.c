@@ -25,20 +25,23 @@ static size_t add_aligned(size_t at, size_t bytes)
     return bytes > SIZE_MAX - 15 - at ? SIZE_MAX - 15 : at + ((bytes + 15) & ~(size_t)15);
 }
 
-/* The most cells that one histogram can have. */
-static size_t most_cells(const ef_task *task)
+/* The most bins that one histogram can have. */
+static size_t most_bins(const ef_task *task)
 {
     size_t most = (size_t)ef_most_bins(task) + 1;
     for (int32_t i = 0; i < task->n_usable; i++) {
         size_t kinds = (size_t)task->columns[task->usable[i]].categories + 1;
         most = kinds > most ? kinds : most;
     }
-    return most * (size_t)task->width;
+    return most;
 }
 
-static size_t cell_bytes(const ef_task *task)
+static size_t bin_bytes(const ef_task *task)
 {
-    return EF_IS_MSE(task) ? sizeof(int64_t) : sizeof(int32_t);
+    size_t width = (size_t)task->width;
+    if (EF_IS_MSE(task))
+        return width * sizeof(int64_t);
+    return (EF_IS_SMALL || width > 4 ? width : 4) * sizeof(int32_t); /* 4: for 8 narrow cells */
 }
 
 /* Rows that a tree draws, repeated ones included. */
@@ -52,9 +55,11 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
 {
     size_t at = 0, rows = most_rows(task), width = (size_t)task->width;
     size_t racing = task->max_features > 2 ? (size_t)task->max_features : 2;
-    size_t cells = ef_product(racing, most_cells(task)), look = 256 * width;
-    if (task->sample_size > EF_LARGE && cells < look) /* for a second look */
-        cells = look;
+    size_t bins = ef_product(racing, most_bins(task));
+    if (task->sample_size > EF_LARGE && bins < 256) /* for a second look */
+        bins = 256;
+    size_t counts = task->weights ? 2 * (size_t)task->n : task->bootstrap ? (size_t)task->n : 0;
+    size_t flags = EF_IS_SMALL ? 0 : rows;
 #define PART(field, type, bytes)                                                                   \
     do {                                                                                           \
         if (base)                                                                                  \
@@ -65,19 +70,21 @@ static size_t lay_out(ef_tree *tree, const ef_task *task, unsigned char *base)
     PART(sums, int64_t, 7 * width * sizeof(int64_t));
     PART(influences, ef_real, 4 * width * sizeof(ef_real));
     PART(contenders, ef_contender, ef_product(racing, sizeof(ef_contender)));
-    PART(cells, void, ef_product(cells, cell_bytes(task)));
+    PART(cells, void, ef_product(bins, bin_bytes(task)));
     PART(racing, uint32_t, racing * sizeof(uint32_t));
     PART(rows, ef_row, ef_product(rows, sizeof(ef_row)));
     PART(numbers, uint16_t, width * sizeof(uint16_t));
     PART(features, uint16_t, (size_t)task->n_usable * sizeof(uint16_t));
     if (!EF_IS_SMALL)
-        PART(flags, uint8_t, rows);
-    if (!EF_IS_SMALL)
-        PART(planes, uint8_t, EF_GROUP_ROWS * (width < 4 ? 4 : width < 64 ? width : 64));
-    if (task->weights)
-        PART(times16, uint16_t, (size_t)task->n * sizeof(uint16_t));
-    else if (task->bootstrap)
-        PART(times8, uint8_t, (size_t)task->n);
+        PART(notes, uint32_t, ef_product(rows, sizeof(uint32_t)));
+    if (task->weights) /* while rows are drawn; then `flags` lie there */
+        PART(times16, uint16_t, counts > flags ? counts : flags);
+    else
+        PART(times8, uint8_t, counts > flags ? counts : flags);
+    if (base && !EF_IS_SMALL)
+        tree->flags = task->weights ? (uint8_t *)tree->times16 : tree->times8;
+    if (base && !task->weights && !task->bootstrap)
+        tree->times8 = NULL;
 #undef PART
     return at;
 }
@@ -148,7 +155,7 @@ void ef_tree_begin(ef_tree *tree, const ef_task *task, uint32_t index, void *wor
     memset(tree, 0, sizeof *tree);
     tree->task = task;
     tree->left = tree->most = -1;
-    tree->most_cells = most_cells(task);
+    tree->most_bins = most_bins(task);
     lay_out(tree, task, workspace);
     ef_rng_begin(&tree->rng, task->seed, index + 1);
     if (EF_IS_ENTROPY(task)) {
@@ -248,6 +255,8 @@ static int64_t draw_rows(ef_tree *tree)
     } else {
         front = size;
     }
+    for (size_t i = 0; !EF_IS_SMALL && i < front; i++)
+        tree->notes[i] = ef_label(task, rows[i]) | ef_times(tree, rows[i]) << 16;
     return (int64_t)front;
 }
 
@@ -286,9 +295,9 @@ static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, i
     const ef_row *rows = tree->rows;
     uint8_t *flags = tree->flags;
     uint8_t missing = (node->feature & EF_MISSING_LEFT) != 0;
-    int64_t count = 0;
+    int64_t count = 0, i = start;
     if (!EF_IS_CODES(c)) { /* codes are at most `code` where numbers are at most its bound */
-        for (int64_t i = start; i < end; i++) {
+        for (; i < end; i++) {
             float x = ef_value(c, rows[i]);
             flags[i] = x == x ? x <= node->threshold : missing;
             count += flags[i];
@@ -299,14 +308,24 @@ static int64_t choose_sides(ef_tree *tree, const ef_node *node, int64_t start, i
     }
     const unsigned char *values = c->values;
     ptrdiff_t step = c->step;
-    int equal = (node->feature & EF_EQUAL) != 0, code = node->code;
+    /* Codes on the left are `first` and the next few. */
+    int equal = (node->feature & EF_EQUAL) != 0, first = equal ? node->code : !missing;
+    unsigned some = equal ? 1 : 1u + node->code - (unsigned)first;
     enum { AHEAD = 48 };
-    for (int64_t i = start; i < end; i++) {
-        if (i + AHEAD < end)
-            EF_PREFETCH(values + (ptrdiff_t)rows[i + AHEAD] * step);
-        int v = values[(ptrdiff_t)rows[i] * step];
-        int left = equal ? v == code : v <= code;
-        flags[i] = (uint8_t)(left & ((v != 0) | missing)) | (uint8_t)((v == 0) & missing);
+    for (; equal && missing && i < end; i++) { /* rare */
+        uint8_t v = values[(ptrdiff_t)rows[i] * step];
+        flags[i] = v == 0 || v == node->code;
+        count += flags[i];
+    }
+    for (; i + AHEAD < end; i++) {
+        EF_PREFETCH(values + (ptrdiff_t)rows[i + AHEAD] * step);
+        uint8_t v = values[(ptrdiff_t)rows[i] * step];
+        flags[i] = (uint8_t)(v - first) < some;
+        count += flags[i];
+    }
+    for (; i < end; i++) {
+        uint8_t v = values[(ptrdiff_t)rows[i] * step];
+        flags[i] = (uint8_t)(v - first) < some;
         count += flags[i];
     }
     return count;
@@ -321,6 +340,7 @@ static int64_t partition(ef_tree *tree, const ef_node *node)
     int64_t middle = start + choose_sides(tree, node, start, end);
     const uint8_t *flags = tree->flags;
     ef_row *rows = tree->rows;
+    uint32_t *notes = tree->notes;
     uint32_t wrong_low[BLOCK], wrong_high[BLOCK];
     int64_t low = start, high = end;
     int n_low = 0, n_high = 0, from_low = 0, from_high = 0;
@@ -351,8 +371,11 @@ static int64_t partition(ef_tree *tree, const ef_node *node)
         for (int i = 0; i < n; i++) {
             uint32_t a = wrong_low[from_low + i], b = wrong_high[from_high + i];
             ef_row row = rows[a];
+            uint32_t note = notes[a];
             rows[a] = rows[b];
             rows[b] = row;
+            notes[a] = notes[b];
+            notes[b] = note;
         }
         n_low -= n;
         n_high -= n;
@@ -385,7 +408,7 @@ static int64_t draws(const ef_tree *tree, int64_t start, int64_t end)
         return end - start;
     int64_t total = 0;
     for (int64_t i = start; i < end; i++)
-        total += ef_times(tree, tree->rows[i]);
+        total += ef_times_at(tree, i);
     return total;
 }
 
@@ -399,9 +422,9 @@ static int may_split(ef_tree *tree, int64_t start, int64_t end, int64_t depth)
         return 0;
     if (tree->left == 0 || ef_ask(tree, 0, 1) != EF_GO)
         return 0;
-    uint32_t first = ef_label(task, tree->rows[start]);
+    uint32_t first = ef_label_at(tree, start);
     for (int64_t i = start + 1; i < end; i++) /* a node of one label only needs no race */
-        if (ef_label(task, tree->rows[i]) != first)
+        if (ef_label_at(tree, i) != first)
             return 1;
     return 0;
 }
@@ -423,7 +446,12 @@ static int waits(const ef_node *node) { return node->feature != EF_LEAF && !node
 static void race_next(ef_tree *tree)
 {
     const ef_task *task = tree->task;
-    ef_node *node = tree->nodes + tree->raced;
+    int64_t place = tree->raced;
+    if (tree->free_order) {
+        place = (int64_t)tree->stack - 1;
+        tree->stack = tree->nodes[place].right;
+    }
+    ef_node *node = tree->nodes + place;
     int64_t start = node->start, end = node->end, n = end - start;
     ef_split split;
     int found = 0;
@@ -446,23 +474,21 @@ static void race_next(ef_tree *tree)
         tree->wanted -= n < EF_RACE_ROWS ? n : EF_RACE_ROWS;
     else
         tree->wanted -= demand(task, n, node->depth);
-    if (tree->free_order && waits(node)) {
-        node->right = tree->stack;
-        tree->stack = (uint32_t)tree->raced + 1;
-    }
+    if (tree->free_order && waits(node))
+        tree->waiting = place + 1;
     tree->raced++;
 }
 
 /* The node to split next: the first that waits, or the one that gains most; -1 if none does.
  *
  * Without any limit the order does not matter, and subtrees are finished one by one, while their
- * rows are in the cache: nodes that wait are a stack then, linked through `right`. */
+ * rows are in the cache: at most one node waits then, and those not raced yet are a stack, linked through
+ * `right`. */
 static int64_t next_to_split(ef_tree *tree)
 {
     if (tree->free_order) {
-        int64_t node = (int64_t)tree->stack - 1;
-        if (node >= 0)
-            tree->stack = tree->nodes[node].right;
+        int64_t node = tree->waiting - 1;
+        tree->waiting = 0;
         return node;
     }
     while (tree->waiting < tree->raced && !waits(tree->nodes + tree->waiting))
@@ -508,10 +534,10 @@ ef_status ef_tree_grow(ef_tree *tree, int64_t insertions)
         tree->key = ef_rng_next(&tree->rng);
         add_node(tree, 0, tree->size, 0);
         tree->wanted = demand(task, tree->size, 0);
-        tree->leaves = 1;
+        tree->leaves = tree->stack = 1;
     }
     for (;;) {
-        while (tree->raced < tree->n_nodes) {
+        while (tree->free_order ? tree->stack && !tree->waiting : tree->raced < tree->n_nodes) {
             if (tree->stopped)
                 return EF_STOPPED;
             if (tree->insertions >= until)
@@ -542,6 +568,11 @@ ef_status ef_tree_grow(ef_tree *tree, int64_t insertions)
             node->gain = (float)ef_gain(tree, start, middle, end);
         node->left = (uint32_t)add_node(tree, start, middle, node->depth + 1);
         node->right = (uint32_t)add_node(tree, middle, end, node->depth + 1);
+        if (tree->free_order) {
+            tree->nodes[node->right].right = tree->stack;
+            tree->nodes[node->left].right = node->right + 1;
+            tree->stack = node->left + 1;
+        }
         tree->wanted += demand(task, middle - start, node->depth + 1);
         tree->wanted += demand(task, end - middle, node->depth + 1);
         tree->wanted -= below;
@@ -572,22 +603,17 @@ static void write_votes(ef_tree *tree, const ef_node *node, uint16_t *votes)
 {
     const ef_task *task = tree->task;
     uint64_t scale = task->scale, n = 0, total = 0, before = 0;
+    int64_t *counts = tree->sums;
+    memset(counts, 0, (size_t)task->width * sizeof *counts);
+    ef_sum_rows(tree, node->start, node->end, counts);
     if (EF_IS_MSE(task)) {
-        for (int64_t i = node->start; i < node->end; i++) {
-            uint64_t times = ef_times(tree, tree->rows[i]);
-            n += times;
-            total += times * ef_label(task, tree->rows[i]);
-        }
+        n = (uint64_t)counts[0];
+        total = (uint64_t)counts[1];
         votes[0] = (uint16_t)((2 * total * scale + n * EF_LEVELS) / (2 * n * EF_LEVELS));
         return;
     }
-    int64_t *counts = tree->sums;
-    memset(counts, 0, (size_t)task->width * sizeof *counts);
-    for (int64_t i = node->start; i < node->end; i++) {
-        uint32_t times = ef_times(tree, tree->rows[i]);
-        counts[ef_label(task, tree->rows[i])] += times;
-        n += times;
-    }
+    for (int32_t k = 0; k < task->width; k++)
+        n += (uint64_t)counts[k];
     for (int32_t k = 0; k < task->width; k++) {
         total += (uint64_t)counts[k];
         uint64_t upto = (2 * total * scale + n) / (2 * n);

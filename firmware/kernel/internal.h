@@ -55,8 +55,10 @@
 #ifdef __GNUC__
 #define EF_PREFETCH(address) __builtin_prefetch(address)
 #define EF_APART __attribute__((noinline)) /* its memory on the stack is not its caller's too */
+#define EF_INLINE static inline __attribute__((always_inline))
 #else
 #define EF_APART
+#define EF_INLINE static inline
 #define EF_PREFETCH(address) (void)(address)
 #endif
 
@@ -210,6 +212,20 @@ static inline uint32_t ef_times(const ef_tree *tree, uint32_t row)
     return tree->times8 ? tree->times8[row] : tree->times16 ? tree->times16[row] : 1;
 }
 
+/* The same of the row at a place of `rows`. A board looks them up; elsewhere they lie beside it, so that
+ * memory is read in order. */
+static inline uint32_t ef_label_at(const ef_tree *tree, int64_t at)
+{
+    return EF_IS_SMALL ? ef_label(tree->task, tree->rows[at]) : tree->notes[at] & 65535u;
+}
+
+#define EF_NOTES(tree, at) (EF_IS_SMALL ? NULL : (tree)->notes + (at))
+
+static inline uint32_t ef_times_at(const ef_tree *tree, int64_t at)
+{
+    return EF_IS_SMALL ? ef_times(tree, tree->rows[at]) : tree->notes[at] >> 16;
+}
+
 EF_HIDE
 
 /* The codes of some rows. */
@@ -221,6 +237,9 @@ ef_word ef_ask(ef_tree *tree, int64_t work, int every_round);
 
 /* Find the split of the node with rows start .. end; returns whether there is one. */
 int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split);
+
+/* Add how often rows start .. end were drawn, by class, or that and the sum of their targets. */
+void ef_sum_rows(const ef_tree *tree, int64_t start, int64_t end, int64_t *cells);
 
 /* The gain of a split of rows start .. end at `middle`, computed from all of them. */
 ef_real ef_gain(ef_tree *tree, int64_t start, int64_t middle, int64_t end);

@@ -179,13 +179,33 @@ static void number_classes(ef_tree *tree, int64_t start, int64_t end)
     uint16_t *map = tree->numbers;
     memset(map, 255, (size_t)task->width * sizeof *map);
     for (int64_t i = start; i < end; i++)
-        map[ef_label(task, tree->rows[i])] = 0;
+        map[ef_label_at(tree, i)] = 0;
     int32_t width = 0;
     for (int32_t k = 0; k < task->width; k++) /* in order: sums of floats depend on it */
         if (map[k] == 0)
             map[k] = (uint16_t)width++;
     tree->width = width;
     tree->map = map;
+}
+
+/* Whether the cells of this node's histograms may be narrow: the sums of all rows fit in 16 bits, and of a
+ * regression, whose squares have no room, all will be counted. Returns how many cells a bin has, or 0. */
+static uint8_t narrow_cells(const ef_tree *tree, int64_t start, int64_t end)
+{
+    const ef_task *task = tree->task;
+    int64_t n = end - start, most = n < tree->wanted ? tree->wanted : n, size = 0;
+    if (EF_IS_SMALL || n > EF_NARROW_MOST || EF_IS_PAPER(task))
+        return 0;
+    if (EF_IS_MSE(task) && (n > EF_EXACT_BELOW || (tree->limited && n > EF_GROUP_ROWS) ||
+                            (tree->left >= 0 && tree->left < most * task->max_features)))
+        return 0;
+    for (int64_t i = start; i < end; i++)
+        size += ef_times_at(tree, i);
+    if (size > EF_NARROW_MOST)
+        return 0;
+    if (EF_IS_MSE(task))
+        return 1;
+    return tree->width <= 8 ? 8 : tree->width <= 16 ? 16 : tree->width <= 32 ? 32 : 0;
 }
 
 /* The state of a race between two rounds. */
@@ -301,6 +321,7 @@ int ef_race(ef_tree *tree, int64_t start, int64_t end, ef_split *split)
     ef_rounds r = {start, end - start, 0, 0, 0, 0, 0.0, 0};
     number_classes(tree, start, end);
     tree->whole = 0;
+    tree->narrow = narrow_cells(tree, start, end);
     if (r.n <= EF_GROUP_ROWS && !EF_IS_PAPER(task) &&
         (tree->left < 0 || tree->wanted * task->max_features <= tree->left))
         return ef_race_small(tree, start, r.n, split);

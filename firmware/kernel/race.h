@@ -2,6 +2,7 @@
  *
  *   criteria.c    what a split gains, from the sums of its two sides
  *   arms.c        every way to split by a histogram, and the best of them
+ *   sweep.c       the best of them where sums are small, many at once
  *   bins.c        which features race, and how their codes are grouped into bins
  *   count.c       rows are counted into histograms, as far as the budget goes
  *   small.c       nodes of at most EF_GROUP_ROWS rows
@@ -52,10 +53,24 @@ static inline int ef_varies(const uint8_t *codes, int n)
     return differ != 0;
 }
 
-static inline void ef_zero_cells(ef_tree *tree, size_t from, size_t count)
+/* Cells of a bin. Where the sums of a node are small, they are narrow: of a class 16 bits, padded to 8, 16
+ * or 32 classes, so that many are added at once; of a regression one cell has both sums, rows << EF_ROWS_AT
+ * and targets. */
+#define EF_NARROW(tree) (EF_IS_SMALL ? 0 : (tree)->narrow)
+#define EF_NARROW_MOST 32767
+#define EF_ROWS_AT 40
+static inline size_t ef_stride(const ef_tree *tree)
 {
-    size_t bytes = EF_IS_MSE(tree->task) ? sizeof(int64_t) : sizeof(int32_t);
-    memset((unsigned char *)tree->cells + from * bytes, 0, count * bytes);
+    return (size_t)(EF_NARROW(tree) ? EF_NARROW(tree) : tree->width);
+}
+
+/* Set the cells of the first `bins` bins of a histogram that begins at `from` to zero. */
+static inline void ef_zero_cells(ef_tree *tree, size_t from, size_t bins)
+{
+    size_t bytes = EF_IS_MSE(tree->task) ? sizeof(int64_t)
+                   : EF_NARROW(tree)     ? sizeof(int16_t)
+                                         : sizeof(int32_t);
+    memset((unsigned char *)tree->cells + from * bytes, 0, bins * ef_stride(tree) * bytes);
 }
 
 /* Every way to split by a histogram, in order: see `arms` of criteria.py. */
@@ -126,6 +141,9 @@ int ef_arms_next(ef_tree *tree, ef_arms *a);
 /* Find the arm of highest score with at least `least` rows on each side. */
 void ef_best_arm(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t n, int64_t least);
 
+/* The same for narrow cells and thresholds, by Gini or squared error. */
+void ef_sweep(ef_tree *tree, ef_contender *c, const int64_t *total, int64_t least);
+
 /* ---- bins.c ---- */
 
 void ef_sort_codes(ef_order *o, const uint8_t *codes, int n);
@@ -150,8 +168,8 @@ int ef_contenders(ef_tree *tree, int64_t start, int64_t n);
 
 /* ---- count.c ---- */
 
-/* Look up some rows; returns the sum of their squared times. */
-int64_t ef_look_up(ef_tree *tree, const ef_row *rows, int n, ef_piece *piece);
+/* Look up some rows, of which `notes` has label and times; returns the sum of their squared times. */
+int64_t ef_look_up(ef_tree *tree, const ef_row *rows, const uint32_t *notes, int n, ef_piece *piece);
 
 /* Count some rows into one histogram. With `first`, they are the node's first rows, whose codes are
  * known. */

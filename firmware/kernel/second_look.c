@@ -13,6 +13,7 @@ static int64_t count_within(ef_tree *tree, const ef_contender *c, int64_t start,
         within.table[code] = (uint8_t)(code - low + 1);
     for (int64_t at = start; at < start + seen; at += EF_PIECE) {
         ef_row rows[EF_PIECE];
+        uint32_t notes[EF_IS_SMALL ? 1 : EF_PIECE];
         uint8_t codes[EF_PIECE];
         int n = start + seen - at < EF_PIECE ? (int)(start + seen - at) : EF_PIECE, kept = 0;
         if (at > start && ef_ask(tree, n, 0) != EF_GO)
@@ -20,9 +21,11 @@ static int64_t count_within(ef_tree *tree, const ef_contender *c, int64_t start,
         ef_gather(tree, c->column, tree->rows + at, n, codes);
         for (int i = 0; i < n; i++) {
             rows[kept] = tree->rows[at + i];
+            if (!EF_IS_SMALL)
+                notes[kept] = tree->notes[at + i];
             kept += codes[i] > low && codes[i] <= high;
         }
-        ef_look_up(tree, rows, kept, &piece);
+        ef_look_up(tree, rows, notes, kept, &piece);
         ef_count(tree, &within, rows, kept, &piece, 0);
         made += kept;
     }
@@ -62,8 +65,9 @@ void ef_second_look(ef_tree *tree, ef_contender *lead, int64_t start, int64_t se
     if ((tree->left >= 0 && tree->left < most) || ef_take(tree, most, 1) <= 0)
         return;
     lead->h = 0;
+    tree->narrow = 0;
     lead->bins = (uint8_t)(high - low + 2);
-    ef_zero_cells(tree, 0, (size_t)(lead->bins + 1) * (size_t)tree->width);
+    ef_zero_cells(tree, 0, (size_t)lead->bins + 1);
     int64_t made = count_within(tree, lead, start, seen, low, high);
     ef_give_back(tree, most - (made < 0 ? -made : made));
     if (made < 0)
