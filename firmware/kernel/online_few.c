@@ -42,6 +42,10 @@ int32_t ef_few_room(const ef_plan *p)
     if (p->criterion == EF_ENTROPY || p->width > EF_FEW_CLASSES || p->n_bins > EF_FEW_BINS ||
         some > MOST_FEATURES)
         return 0;
+#ifndef __GNUC__
+    if (p->width)
+        return 0;
+#endif
     room = some * (size_t)p->stride * ef_cells_of(p) * ef_cell_bytes(p) / (some + 3);
     return room < MOST_ROWS ? (int32_t)room : MOST_ROWS;
 }
@@ -93,6 +97,8 @@ void ef_few_unlist(ef_grove *g, int slot)
 }
 
 /* ---- Classes, by Gini ---- */
+
+#ifdef __GNUC__
 
 /* Of LANES features: rows by bin and class; sums of squares and rows on the left, for the arm after each
  * bin; and its score, not quite. All but the scores are whole numbers below 2^24, which a float holds. */
@@ -205,6 +211,13 @@ static void best_by_class(ef_grove *g, int slot, const ef_list *list, int64_t si
         }
     }
 }
+
+#else
+static void best_by_class(ef_grove *g, int slot, const ef_list *list, int64_t size, ef_real rest)
+{
+    (void)g, (void)slot, (void)list, (void)size, (void)rest; /* classes are never listed */
+}
+#endif
 
 /* ---- Numbers ---- */
 
