@@ -310,7 +310,7 @@ class OnlineForest:
             labels = labels.tolist()
         if self._grove is not None:
             if hasattr(self._grove, "places"):
-                found = self._grove.places(labels, places)
+                found: "array[int] | None" = self._grove.places(labels, places)
                 if found is not None:
                     return found
             try:
@@ -372,7 +372,7 @@ class OnlineForest:
             self._stretch(low, high)
         per = head.scale / head.span
         if hasattr(self._grove, "levels"):
-            found = self._grove.levels(numbers, head.low, per, head.scale)
+            found: "array[int] | None" = self._grove.levels(numbers, head.low, per, head.scale)
             if found is not None:
                 return found
         return levels(numbers, head.low, per, 0.0, head.scale)
