@@ -18,12 +18,13 @@ import argparse
 import json
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "firmware"))
 import build
-from cortex import PER_MICROSECOND, run_cortex
+from cortex import FIRMWARE, PER_MICROSECOND, QEMU, run_cortex
 from runtimes import install, output, run_micropython
 
 DATA = """
@@ -88,8 +89,25 @@ for data in range(200):
 """
 
 
-def measure(kind: str, rows: int, trees: int) -> tuple[str, str]:
-    """The line of a table, and the forest."""
+@dataclass
+class Counted:
+    """What a training and a prediction cost."""
+
+    trained: float  # instructions
+    predicted: float
+    size: int  # bytes of the code that was added
+    loaded: float  # bytes of heap after the import
+    right: float
+    model: str
+
+
+def present() -> bool:
+    """Whether the emulated board is here."""
+    return FIRMWARE.is_file() and QEMU.is_file()
+
+
+def count(kind: str, rows: int, trees: int) -> Counted:
+    """Train and predict on the board."""
     with tempfile.TemporaryDirectory(prefix="cortex-") as scratch:
         folder = install(Path(scratch, "board"))
         size = 0
@@ -106,11 +124,18 @@ def measure(kind: str, rows: int, trees: int) -> tuple[str, str]:
             raise SystemExit(done.stderr)
         said, model = done.stdout.splitlines()
         loaded, trained, predicted, right = map(float, said.split())
+    each = PER_MICROSECOND
+    return Counted(trained * each, predicted * each, size, loaded, right, model)
+
+
+def measure(kind: str, rows: int, trees: int) -> tuple[str, str]:
+    """The line of a table, and the forest."""
+    one = count(kind, rows, trees)
     line = (
-        f"| {kind} | {trained * PER_MICROSECOND / 1e6:.1f} M | {predicted * PER_MICROSECOND:,.0f} | "
-        f"{size:,} | {loaded / 1024:.0f} kB | {right:.3f} |"
+        f"| {kind} | {one.trained / 1e6:.1f} M | {one.predicted:,.0f} | "
+        f"{one.size:,} | {one.loaded / 1024:.0f} kB | {one.right:.3f} |"
     )
-    return line, model
+    return line, one.model
 
 
 def compare_precisions() -> None:

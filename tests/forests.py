@@ -152,9 +152,10 @@ def answers_of(forest: Any, rows: list[Any]) -> dict[str, Any]:
     return {"label": forest.predict(rows), "probabilities": shares}
 
 
-def encoded_cases() -> list[tuple[Any, list[array]]]:
-    """Every forest with its rows as the float32 numbers that trees compare."""
-    return [(case.forest, [case.forest.encode(row) for row in case.rows]) for case in cases()]
+def encoded_cases(asked: list[Case] | None = None) -> list[tuple[Any, list[array]]]:
+    """Every forest, or these, with their rows as the float32 numbers that trees compare."""
+    asked = cases() if asked is None else asked
+    return [(case.forest, [case.forest.encode(row) for row in case.rows]) for case in asked]
 
 
 def all_equal(asked: list[Case] | None = None) -> str:

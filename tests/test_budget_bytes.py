@@ -49,7 +49,9 @@ def peak(run):
 
 
 for criterion in ("gini", "entropy", "mse"):  # whatever is loaded late is there
-    edgeforest.train(X[:2000], y[:2000], criterion=criterion, n_trees=1, engine=engine)
+    edgeforest.train(
+        X[:2000], y[:2000], criterion=criterion, n_trees=1, max_depth=3, engine=engine
+    )
 for name, (table, more) in tables.items():
     # Entropy keeps the counts that Gini keeps: asking once will do.
     for criterion in ("gini", "entropy", "mse") if name == "array" else ("gini", "mse"):
@@ -58,7 +60,7 @@ for name, (table, more) in tables.items():
         options = {"criterion": criterion, "n_trees": 4, "engine": engine, **more}
 
         def run(limit):
-            budget = Budget(50_000, bytes=limit)
+            budget = Budget(12_000, bytes=limit)
             return edgeforest.train(table, target, budget=budget, **options)
 
         try:
@@ -81,7 +83,7 @@ for path, limit in (("log.npy", 6_000_000), ("log.csv", 6_000_000)):
     edgeforest.train_source(source, "y", n_trees=1, max_depth=2, engine=engine)
 
     def run():
-        budget = Budget(50_000, bytes=limit)
+        budget = Budget(12_000, bytes=limit)
         return edgeforest.train_source(source, "y", n_trees=4, budget=budget, engine=engine)
 
     print(json.dumps([path, limit, *peak(run)]))

@@ -22,6 +22,7 @@ from edgeforest import (
 )
 from edgeforest.engines import pick, sampling
 from edgeforest.sources import Table
+from edgeforest.sources import pools as drawn
 from edgeforest.sources import training as streaming
 from edgeforest.storage import Resumable
 
@@ -291,7 +292,8 @@ class SlowSource(Table):
 
 @pytest.fixture
 def slow_source(clock, monkeypatch):
-    monkeypatch.setattr(streaming, "time", SimpleNamespace(monotonic=clock.now))
+    for module in (drawn, streaming):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.now))
     return SlowSource(30_000, clock, 0.001)
 
 

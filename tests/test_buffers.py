@@ -34,7 +34,7 @@ BUFFERS = ROOT / "edgeforest" / "buffers.py"
 SMALL = st.integers(0, 100)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     capacity=st.integers(1, 7),
     typecode=st.sampled_from("bBhHiIfd"),

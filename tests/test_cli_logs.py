@@ -215,25 +215,25 @@ def outcome(capsys, *arguments):
 @pytest.mark.skipif(not hasattr(signal, "alarm"), reason="needs alarms")
 def test_damaged_files_give_a_model_or_one_sentence(logs, tmp_path, capsys, figure):
     codes = Counter()
-    for name, content in damaged(logs, tmp_path):
+    for number, (name, content) in enumerate(damaged(logs, tmp_path)):
         path = tmp_path / name
         path.write_bytes(content)
-        for most in ("0", "1G"):
-            codes[outcome(capsys, path, *COMMON, "--max-bad", most)] += 1
+        codes[outcome(capsys, path, *COMMON, "--max-bad", ("0", "1G")[number % 2])] += 1
         path.unlink()
     figure(f"{codes[0]} models, {codes[2]} sentences")
-    assert codes.total() >= 120
-    assert codes[0] > 10
+    assert codes.total() >= 60
+    assert codes[0] > 5
 
 
 @pytest.mark.skipif(not hasattr(signal, "alarm"), reason="needs alarms")
 def test_malformed_files_give_a_model_or_one_sentence(tmp_path, capsys, figure):
+    """What each kind of file makes of each content is asked beside the sources."""
     codes = Counter()
-    for what, content in MALFORMED.items():
+    for number, (what, content) in enumerate(MALFORMED.items()):
         large = len(content) > 500_000
         if "huge" in what and what not in ("huge line", "huge cell"):
             continue  # more of these beside the sources themselves
-        for name in ("log.csv",) if large else ("log.csv", "log.jsonl", "log.lp"):
+        for name in ("log.csv",) if large else ("log.csv", ("log.jsonl", "log.lp")[number % 2]):
             path = tmp_path / name
             path.write_bytes(content)
             target = "a"
@@ -244,7 +244,7 @@ def test_malformed_files_give_a_model_or_one_sentence(tmp_path, capsys, figure):
                 pass
             options = ["--target", target, "--trees", "2", "--max-bad", "1M"]
             codes[outcome(capsys, path, *options)] += 1
-            if name == "log.csv" and not large:
+            if name == "log.csv" and not large and number % 3 == 0:
                 checkpoint = tmp_path / "model.json"
                 codes[outcome(capsys, path, *options, "--checkpoint", checkpoint)] += 1
                 if checkpoint.exists():

@@ -26,7 +26,7 @@ NAN = float("nan")
 INF = float("inf")
 VAST = pytest.param(10**400, id="10**400")  # a whole number beyond every float
 FUZZ = settings(
-    max_examples=int(120 * float(os.environ.get("EDGEFOREST_FUZZ", "1"))),
+    max_examples=int(60 * float(os.environ.get("EDGEFOREST_FUZZ", "1"))),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -102,14 +102,14 @@ from sklearn.model_selection import cross_val_score, ShuffleSplit
 
 from {module} import RandomForestClassifier, RandomForestRegressor
 
-splits = ShuffleSplit(n_splits=8, test_size=0.3, random_state=0)
+splits = ShuffleSplit(n_splits=5, test_size=0.3, random_state=0)
 for load, kind in (
     (load_digits, RandomForestClassifier),
     (load_breast_cancer, RandomForestClassifier),
     (load_diabetes, RandomForestRegressor),
 ):
     X, y = load(return_X_y=True)
-    model = kind(n_estimators=30, random_state=0{extra})
+    model = kind(n_estimators=20, random_state=0{extra})
     print(*cross_val_score(model, X, y, cv=splits))
 """
 

@@ -322,14 +322,14 @@ def test_a_board_parses_the_state_only_on_request(
     text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "BOARD", True)
-    state = b"[" + b"[]," * 100_000 + b"0]"
+    state = b"[" + b"[]," * 20_000 + b"0]"
     model = with_training(text, state)
     tracemalloc.start()
     try:
         read_model(io.BytesIO(model))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
-        assert len(read_checkpoint(io.BytesIO(model))[1] or ()) == 100_001
+        assert len(read_checkpoint(io.BytesIO(model))[1] or ()) == 20_001
         assert tracemalloc.get_traced_memory()[1] > 10 * len(state)
     finally:
         tracemalloc.stop()
@@ -385,13 +385,13 @@ def test_flipped_bits_with_a_valid_checksum(
     text = forests[name].to_json().encode()
     rng = random.Random(name)
     refused = 0
-    for _ in range(1200):
+    for _ in range(400):
         model = bytearray(text)
         for _ in range(rng.choice([1, 1, 1, 2, 3])):
             model[rng.randrange(24, len(text) - 20)] ^= 1 << rng.randrange(8)
         refused += both(reseal(bytes(model)))
-    assert 100 < refused < 1200
-    figure(f"{refused} of 1200 refused, the others answer")
+    assert 30 < refused < 400
+    figure(f"{refused} of 400 refused, the others answer")
 
 
 @pytest.mark.parametrize("name", ["classes", "regression"])
@@ -407,14 +407,14 @@ def test_text_inserted_and_removed(text: bytes) -> None:
     rng = random.Random(2)
     alphabet = b'0123456789-+.eE[]{}",:/=ABCabc\\\x00\xff\xc3\xef\xbb\xbf nulltruefalse'
     refused = 0
-    for _ in range(2500):
+    for _ in range(800):
         model = bytearray(text)
         place = rng.randrange(24, len(text) - 20)
         letters = bytes(rng.choices(alphabet, k=rng.choice([0, 1, 1, 2, 6])))
         model[place : place + rng.choice([0, 1, 1, 3, 10])] = letters
         if model.count(b',"crc32":"'):
             refused += both(reseal(bytes(model)))
-    assert 1000 < refused < 2500
+    assert 300 < refused < 800
 
 
 def test_counts_and_places_beyond_all_bounds(text: bytes) -> None:
@@ -490,7 +490,7 @@ def test_letters_that_are_not_base64_are_refused_by_the_reader(text: bytes) -> N
 
 def test_malformed_models_take_no_more_memory_than_their_size(text: bytes) -> None:
     """Large ones, read both ways: at most a few times the size of the file."""
-    big = b"A" * 400_000
+    big = b"A" * 150_000
     model = text.replace(b'"votes":"', b'"votes":"' + big)
     cases = [model, reseal(model), text[:400] + big, big, b'{"format":"edgeforest",' + big]
     cases.append(reseal(text.replace(b',"kind"', b',"more":"' + big + b'","kind"')))

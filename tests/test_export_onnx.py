@@ -11,6 +11,7 @@ import random
 import shutil
 import zlib
 from array import array
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -76,9 +77,10 @@ def check(case: Case, found: dict[str, Any]) -> None:
             assert found[name].tobytes() == values.tobytes()
 
 
-def check_all(found: list[dict[str, Any]]) -> None:
-    assert len(found) == FORESTS
-    for n, (case, outputs) in enumerate(zip(cases(), found, strict=True)):
+def check_all(found: list[dict[str, Any]], places: Sequence[int] = range(FORESTS)) -> None:
+    assert len(found) == len(places)
+    for n, outputs in zip(places, found, strict=True):
+        case = cases()[n]
         try:
             check(case, outputs)
         except AssertionError as error:
@@ -189,9 +191,9 @@ def test_onnx_reference_says_the_same(figure):
     figure(all_equal(asked))
 
 
-def packed_cases() -> list[Any]:
+def packed_cases(places: Sequence[int] = range(FORESTS)) -> list[Any]:
     packed = []
-    for model, case in zip(models(), cases(), strict=True):
+    for model, case in ((models()[n], cases()[n]) for n in places):
         feeds = {name: packed_tensor(values) for name, values in feeds_of(case).items()}
         packed.append({"model": encode(model.SerializeToString()), "feeds": feeds})
     return packed
@@ -219,8 +221,10 @@ def unpacked(outputs: dict[str, Any]) -> dict[str, Any]:
 
 @needs_onnx_web
 def test_onnxruntime_web_in_node_says_the_same(tmp_path, figure):
-    check_all([unpacked(o) for o in run_onnx(find_onnx_web(), packed_cases(), tmp_path)])
-    figure(all_equal())
+    places = [*range(60), *range(200, 220)]  # of every kind; a browser is asked for all
+    said = run_onnx(find_onnx_web(), packed_cases(places), tmp_path)
+    check_all([unpacked(o) for o in said], places)
+    figure(all_equal([cases()[n] for n in places]))
 
 
 @needs_onnx_node
@@ -500,7 +504,7 @@ def test_broken_models_are_refused_with_a_sentence(operator):
     forest = train([[0.0, 3], [1.0, None]] * 9, ["a", "b"] * 9, n_trees=2, max_depth=2)
     whole = to_onnx(forest, operator=operator).SerializeToString()
     refused = 0
-    for _ in range(1500):
+    for _ in range(500):
         data = bytearray(whole)
         for _ in range(r.choice([1, 1, 2, 8])):
             i = r.randrange(len(data))
@@ -615,12 +619,12 @@ def reseal(model: onnx.ModelProto) -> None:
 
 @pytest.mark.parametrize("operator", ["classic", "v5"])
 def test_metadata_of_all_sorts_is_refused_with_a_sentence_or_harmless(operator, figure):
-    """Under a checksum that fits: otherwise that alone would refuse it; thousands of them."""
+    """Under a checksum that fits: otherwise that alone would refuse it; hundreds of them."""
     r = random.Random(6)
     whole = to_onnx(sharing_forest(), operator=operator)
     assert len(entries(whole)) == 3
     refused: dict[str, int] = {}
-    for _ in range(1500):
+    for _ in range(500):
         model = onnx.ModelProto()
         model.CopyFrom(whole)
         entry = model.metadata_props[r.choice([0, 0, 0, 1, 2])]
@@ -634,9 +638,9 @@ def test_metadata_of_all_sorts_is_refused_with_a_sentence_or_harmless(operator, 
             row = array("f", [0.0] * forest.n_features)
             assert 0 <= forest.predict_into(row, [0] * forest.n_votes) < forest.n_votes
             assert forest.feature == sharing_forest().feature
-    figure(f"{sum(refused.values())} of 1500 refused, in {len(refused)} different sentences")
+    figure(f"{sum(refused.values())} of 500 refused, in {len(refused)} different sentences")
     assert all(len(sentence) > 15 for sentence in refused)
-    assert 500 < sum(refused.values()) < 1500
+    assert 150 < sum(refused.values()) < 500
     assert not any("checksum" in sentence for sentence in refused)  # it was not that alone
 
 

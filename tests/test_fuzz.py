@@ -30,7 +30,7 @@ from edgeforest.sources import open_source
 from edgeforest.sources.training import Streaming
 from edgeforest.storage import Resumable
 
-TIMES = 0.5 * float(os.environ.get("EDGEFOREST_FUZZ", "1"))
+TIMES = 0.25 * float(os.environ.get("EDGEFOREST_FUZZ", "1"))
 ONLINE = [name for name in ENGINES if name != "numpy"]  # which learns as pure does
 WORDS = ["blue", "grün", "red"]
 

@@ -135,7 +135,7 @@ def test_ctrl_c_between_any_two_lines_leaves_a_whole_forest():
     rows = [[i % 17, i % 5, i * 7 % 23] for i in range(400)]
     labels = [(row[0] > 8) + (row[2] > 11) for row in rows]
     chance = random.Random(1)
-    for _ in range(80):
+    for _ in range(40):
         training = core_pure.Training(rows, labels, n_trees=3, max_depth=5)
         left = chance.randrange(1, 9000)
 

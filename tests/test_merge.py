@@ -21,7 +21,7 @@ from edgeforest.forests.merging import keep, merge
 
 on_every_engine = pytest.mark.usefixtures("engine")
 FUZZ = settings(
-    max_examples=50,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

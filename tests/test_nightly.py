@@ -19,6 +19,7 @@ import edgeforest
 from edgeforest import Budget, RandomForestClassifier, cli, storage
 from edgeforest.cli import train
 from edgeforest.sources import SourceError, checkpoints, open_source
+from edgeforest.sources import pools as drawn
 from edgeforest.sources import training as streaming
 from edgeforest.sources.checkpoints import begun
 from edgeforest.sources.training import Streaming, train_source
@@ -327,7 +328,7 @@ def test_refresh_needs_the_same_columns_and_a_checkpoint(log, tmp_path):
 @pytest.mark.parametrize("pools", [False, True])
 def test_a_thread_that_appends_does_not_disturb(pools, log, tmp_path, monkeypatch):
     if pools:  # rows are read again and again
-        monkeypatch.setattr(streaming, "BYTES", 1_070_000)
+        monkeypatch.setattr(drawn, "BYTES", 1_070_000)
     options = {"max_samples": 300} if pools else {}
     expected = trained(log, **options)
     source = open_source(log)

@@ -137,7 +137,7 @@ def all_arms(codes, labels, width, bins, equal):
     return h, stride
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), equal=st.booleans(), bins=st.integers(1, 6), width=st.integers(1, 4))
 def test_arms_are_exactly_the_ways_to_part_the_rows(data, equal, bins, width):
     rows = data.draw(
@@ -160,7 +160,7 @@ def test_arms_are_exactly_the_ways_to_part_the_rows(data, equal, bins, width):
             assert side in seen or other in seen
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     cells=st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=3, max_size=9),
     least=st.integers(1, 4),
@@ -396,7 +396,7 @@ def test_the_paper_s_intervals_are_as_wide_as_mu_scatters(criterion):
     assert np.std(found) == pytest.approx(math.sqrt(np.mean(foretold)), rel=0.12)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     values=st.lists(
         st.one_of(

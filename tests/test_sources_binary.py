@@ -43,7 +43,7 @@ from edgeforest.sources import (
 )
 
 HERE = settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -27,7 +27,7 @@ MOMENTS = st.datetimes(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(MOMENTS, min_size=1, max_size=5), st.sampled_from("T "))
 def test_dates_are_seconds_as_the_datetime_module_has_them(moments, sign):
     table = Table({"t": [moment.isoformat(sign) for moment in moments]})
@@ -148,7 +148,7 @@ def test_a_forest_learns_from_the_hour_of_the_day(tmp_path):
 # ---- All rows but some
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.data())
 def test_the_rest_is_every_row_that_is_not_left_out(kept, data):
     table = Table({"n": list(range(len(kept)))})

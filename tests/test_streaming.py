@@ -19,7 +19,7 @@ from edgeforest import (
     train,
 )
 from edgeforest.sources import SourceError, Table, open_source
-from edgeforest.sources import training as streaming
+from edgeforest.sources import pools as drawn
 from edgeforest.sources.training import Streaming, train_source
 
 on_every_engine = pytest.mark.usefixtures("engine")
@@ -29,7 +29,7 @@ SMALL = 1_000_000  # bytes: a pool of some 4,000 rows
 @pytest.fixture
 def pools(monkeypatch):
     """Memory for few rows, so that pools are read again and again."""
-    monkeypatch.setattr(streaming, "BYTES", SMALL)
+    monkeypatch.setattr(drawn, "BYTES", SMALL)
 
 
 def made(n, seed=0, features=6):
@@ -51,7 +51,7 @@ def test_a_source_that_fits_gives_the_forest_of_memory(regression, depth, monkey
     X, classes, values = made(700)
     y = values if regression else classes
     options = {"n_trees": 4, "max_depth": depth, "seed": 3}
-    monkeypatch.setattr(streaming, "ROWS", 200)  # a limit only where rows do not fit
+    monkeypatch.setattr(drawn, "ROWS", 200)  # a limit only where rows do not fit
     streamed = train(table(X, y), "y", **options)
     names = [f"f{f}" for f in range(6)]
     criterion = "mse" if regression else "gini"
@@ -174,11 +174,11 @@ def test_resuming_from_any_tree_gives_the_same_forest(way, tmp_path, monkeypatch
     source = table(X, values if way == "regression" else classes)
     path = tmp_path / "model.json"
     if way != "whole":
-        monkeypatch.setattr(streaming, "BYTES", SMALL)
+        monkeypatch.setattr(drawn, "BYTES", SMALL)
     whole = train_source(source, "y", seed=5, **WAYS[way])
     training = Streaming(source, "y", seed=5, **WAYS[way])
-    assert (training.pool < len(source)) == (way != "whole")
-    assert training._of_a_pool() == (len(whole) if way == "whole" else 3)
+    assert (training.pools.size < len(source)) == (way != "whole")
+    assert training.pools.of_a_pool() == (len(whole) if way == "whole" else 3)
     planned = len(whole)
     for stop in (planned // 2, planned - 1):  # between two pools, and within one
         path.unlink(missing_ok=True)
@@ -347,7 +347,7 @@ def test_wide_tables_are_read_a_few_rows_at_a_time():
     X, y, _ = made(300, features=1000)
     source = table(X, y)
     training = Streaming(source, "y", n_trees=2, max_depth=3, max_features=100)
-    assert training.read == 249
+    assert training.pools.read == 249
     for _ in training:
         pass
     assert len(training.forest()) == 2

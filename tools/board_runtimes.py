@@ -168,6 +168,12 @@ def board_mark() -> str:
     return digest.hexdigest()
 
 
+def code_of(header: Path) -> list[bytes]:
+    """The lines of a header without its comments, which tell sizes that differ from build to build."""
+    lines = header.read_bytes().splitlines() if header.is_file() else []
+    return [line for line in lines if not line.startswith(b"//")]
+
+
 def build_firmware(build: Path, manifest: Path, mpy_cross: str, modules: str = "") -> Path:
     """Build the firmware in a folder, with the modules of a manifest frozen; returns it.
 
@@ -202,11 +208,9 @@ def build_firmware(build: Path, manifest: Path, mpy_cross: str, modules: str = "
         if modules
         else []
     )
-    headers = {build / "genhdr" / name: b"" for name in GENERATED}
-    for path in headers:
-        headers[path] = path.read_bytes() if path.is_file() else b""
+    headers = {path: code_of(path) for path in (build / "genhdr" / name for name in GENERATED)}
     run([*make, *again, *pairs, *map(str, headers)], BUILD_TIMEOUT, variables=variables)
-    changed = [path.name for path, before in headers.items() if path.read_bytes() != before]
+    changed = [path.name for path, before in headers.items() if code_of(path) != before]
     for noted in build.rglob("*.P"):  # what an object was made of, by its place before the copy
         if any(name in noted.read_text(encoding="utf-8") for name in changed):
             noted.with_suffix(".o").unlink(missing_ok=True)

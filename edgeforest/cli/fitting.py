@@ -183,6 +183,8 @@ def advance(training: Any, status: StatusLine, grown: list[int] | None = None) -
 
 def engine_used(name: str, options: dict[str, Any]) -> str:
     """An engine and its threads in words."""
+    if "n_jobs" in options and options["n_jobs"] is None:  # only --dask leaves it open
+        return f"{name}, on the workers of Dask"
     threads = (options.get("n_jobs") or 1) if name == "native" else 1
     if threads == -1:
         threads = usable_cores()

@@ -13,7 +13,8 @@ from edgeforest.host.progress import Watch
 from edgeforest.sources import open_source
 from edgeforest.sources.schema import look
 from edgeforest.sources.checkpoints import Begun, begun
-from edgeforest.sources.training import STREAMS, Streaming
+from edgeforest.sources.pools import STREAMS
+from edgeforest.sources.training import Streaming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from edgeforest.budget import Budget, between
 from edgeforest.estimators.parameters import seed_of
+from edgeforest.host.cluster import each
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +77,9 @@ def tune(
     One parameter after the other is tried with a few values, in forests of `n_trees` trees that draw
     the same rows. The best value is taken if it is better than the one that the estimator has by
     more than two standard errors of the difference; so what makes no difference stays as it is.
-    `budget` is a hard limit for all trials together, each of which gets an equal share.
+    `budget` is a hard limit for all trials together, each of which gets an equal share. Inside of
+    `joblib.parallel_config`, its backend makes several trials at once; the rows are sent to its
+    processes.
 
     >>> import random
     >>> from edgeforest import RandomForestRegressor
@@ -91,27 +94,46 @@ def tune(
     values = [[v for v in some if v != getattr(model, name)] for name, some in STEPS]
     share = _share(model, budget, n_trees, 1 + sum(map(len, values)))
     seed = seed_of(model.random_state)
+    fixed = _with(model, n_estimators=n_trees, budget=share, bootstrap=True, oob_score=True,
+                  warm_start=False, tol=None, verbose=0, callback=None,
+                  random_state=seed)  # fmt: skip
+    work = _Trying(fixed, X, y, sample_weight)
     trials: list[Trial] = []
     best: dict[str, Any] = {}
+    lowest: Any = None
+    for (name, _), some in zip(STEPS, values, strict=True):
+        asked: list[dict[str, Any]] = [{**best, name: value} for value in some]
+        if lowest is None:
+            asked.insert(0, best)  # what it has
+        with warnings.catch_warnings():  # those of threads, too
+            warnings.simplefilter("ignore")
+            found = list(each(_Trying.errors, work, [(parameters,) for parameters in asked]))
+        trials += [trial for trial, _ in found]
+        if lowest is None:
+            lowest = found.pop(0)[1]
+        trial, better = min(found, key=lambda one: float(np.nanmean(one[1])))
+        if _clearly_less(better, lowest):
+            lowest, best = better, trial.parameters
+    return Tuning(_with(model, **best), best, trials)
 
-    def errors(parameters: dict[str, Any]) -> NDArray[np.float64]:
-        """The out-of-bag error of each row in a forest with these parameters."""
-        fitted = _with(model, n_estimators=n_trees, budget=share.copy(), bootstrap=True,
-                       oob_score=True, warm_start=False, tol=None, verbose=0, callback=None,
-                       random_state=seed, **parameters)  # fmt: skip
+
+class _Trying(NamedTuple):
+    """What all trials share."""
+
+    model: BaseForest
+    X: Any
+    y: Any
+    sample_weight: Any
+
+    def errors(self, parameters: dict[str, Any]) -> tuple[Trial, NDArray[np.float64]]:
+        """A trial with these parameters, and the out-of-bag error of each row."""
+        budget = self.model.budget.copy()  # type: ignore[union-attr]  # its clock begins here
+        fitted = _with(self.model, **{**parameters, "budget": budget})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a row that every tree drew has no answer
-            fitted.fit(X, y, sample_weight)
-        trials.append(Trial(parameters, fitted.oob_score_, fitted.spent_.insertions))
-        return _errors(fitted, y)
-
-    lowest = errors(best)
-    for (name, _), some in zip(STEPS, values, strict=True):
-        found = [(errors({**best, name: value}), value) for value in some]
-        better, value = min(found, key=lambda one: float(np.nanmean(one[0])))
-        if _clearly_less(better, lowest):
-            lowest, best = better, {**best, name: value}
-    return Tuning(_with(model, **best), best, trials)
+            fitted.fit(self.X, self.y, self.sample_weight)
+        trial = Trial(parameters, fitted.oob_score_, fitted.spent_.insertions)
+        return trial, _errors(fitted, self.y)
 
 
 def _with(model: BaseForest, **parameters: Any) -> BaseForest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -10,6 +11,7 @@ import numpy as np
 from edgeforest.forests import oob, walking
 from edgeforest.forests.merging import keep
 from edgeforest.host import arrays
+from edgeforest.host.cluster import each
 from edgeforest.host.fitted import check_features, check_fitted
 
 if TYPE_CHECKING:
@@ -69,7 +71,8 @@ def permutation_importance(
 
     Give the X and y that the estimator was trained on: a row counts only the trees that did not
     draw it, so no rows have to be held out. The score is accuracy, or R squared. `max_rows` limits
-    the work to a random sample of the rows.
+    the work to a random sample of the rows. Inside of `joblib.parallel_config`, its backend does
+    several features at once; the rows are sent to its processes.
 
     >>> from edgeforest import RandomForestClassifier, permutation_importance
     >>> X, y = [[i % 7, i % 5] for i in range(300)], [i % 7 > 3 for i in range(300)]
@@ -98,23 +101,58 @@ def permutation_importance(
     outside = [free[some] for free in outside]
     bag = oob.OutOfBag(X, target, forest.n_votes)
     bag.add(forest, outside)
-    before = bag.score(forest)
+    work = _Permuting(forest, X, target, outside, bag.totals, bag.trees, n_repeats)
     rng = np.random.default_rng(random_state)
     found = np.zeros((rows.m, n_repeats))
-    for f, trees in _askers(forest).items():  # a feature that no tree asks for stays at 0
-        part, left_out = keep(forest, trees), [outside[t] for t in trees]
+    askers = _askers(forest)  # a feature that no tree asks for stays at 0
+    calls = _calls(askers, X, rng, n_repeats)
+    before = bag.score(forest)
+    for f, after in zip(askers, each(_Permuting.scores, work, calls), strict=True):
+        found[f] = before - after
+    return Importances(found.mean(axis=1), found.std(axis=1), found)
+
+
+def _calls(
+    askers: dict[int, list[int]], X: Array, rng: np.random.Generator, n_repeats: int
+) -> Iterator[tuple[int, list[int], Any]]:
+    """A feature, the trees that ask about it, and the state of the random numbers, for each."""
+    for f, trees in askers.items():
+        yield f, trees, rng.bit_generator.state
+        for _ in range(n_repeats):  # whoever shuffles the feature does so in a copy of the stream
+            rng.permutation(X[:, f])
+
+
+class _Permuting(NamedTuple):
+    """What shuffling any feature needs."""
+
+    forest: Forest
+    X: Any
+    target: Any
+    outside: list[NDArray[np.bool_]]
+    totals: Any  # the votes of all trees, out of bag ...
+    trees: Any  # ... and how many trees voted
+    n_repeats: int
+
+    def scores(self, f: int, trees: list[int], state: Any) -> NDArray[np.float64]:
+        """The scores with the values of a feature shuffled, one for each repetition."""
+        forest, target = self.forest, self.target
+        rng = np.random.default_rng()
+        rng.bit_generator.state = state
+        part, left_out = keep(forest, trees), [self.outside[t] for t in trees]
+        X = self.X
         usual = oob.OutOfBag(X, target, forest.n_votes)
         usual.add(part, left_out)
         column = X[:, f].copy()
-        for r in range(n_repeats):
+        found = np.zeros(self.n_repeats)
+        for r in range(self.n_repeats):
             X[:, f] = rng.permutation(column)
             changed = oob.OutOfBag(X, target, forest.n_votes)
             changed.add(part, left_out)
-            changed.totals += bag.totals - usual.totals
-            changed.trees = bag.trees
-            found[f, r] = before - changed.score(forest)
+            changed.totals += self.totals - usual.totals
+            changed.trees = self.trees
+            found[r] = changed.score(forest)
         X[:, f] = column
-    return Importances(found.mean(axis=1), found.std(axis=1), found)
+        return found
 
 
 def _askers(forest: Forest) -> dict[int, list[int]]:

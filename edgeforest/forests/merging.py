@@ -333,19 +333,25 @@ def _add(forest: Forest, source: Forest, t: int, codes: _Codes, change: _Change 
         forest.right = array("I", forest.right)
     leaves = walking.leaves(source, start, end)
     places = sorted({source.right[leaf] for leaf in leaves})
-    new = {place: i for i, place in enumerate(places, len(forest.votes) // n_votes)}
+    here = len(forest.votes) // n_votes
     forest.roots.append(start + shift)
     forest.feature.extend(source.feature[start:end])
     forest.threshold.extend(source.threshold[start:end])
     right = [place + shift for place in source.right[start:end]]
-    for leaf in leaves:
-        right[leaf - start] = new[source.right[leaf]]
+    if change is None and places[-1] - places[0] == len(places) - 1:  # one piece, copied as it is
+        for leaf in leaves:
+            right[leaf - start] = source.right[leaf] - places[0] + here
+        forest.votes.extend(source.votes[places[0] * n_votes : (places[-1] + 1) * n_votes])
+    else:
+        new = {place: i for i, place in enumerate(places, here)}
+        for leaf in leaves:
+            right[leaf - start] = new[source.right[leaf]]
+        for place in places:
+            votes = walking.votes_at(source, place)
+            forest.votes.extend(change(votes) if change else votes)
     forest.right.extend(right)
     if codes:
         _recode(forest, codes, start + shift)
-    for place in places:
-        votes = walking.votes_at(source, place)
-        forest.votes.extend(change(votes) if change else votes)
 
 
 def _recode(forest: Forest, codes: _Codes, start: int = 0) -> None:

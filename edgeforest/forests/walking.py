@@ -125,10 +125,11 @@ def leaves(forest: Forest, start: int = 0, end: int | None = None) -> list[int]:
 
 def extent(forest: Forest, tree: int) -> tuple[int, int]:
     """The places of a tree's root and of the node after its last, the farthest right child."""
+    feature, right = forest.feature, forest.right
     node = last = forest.roots[tree]
     while node <= last:
-        if forest.feature[node] != LEAF:
-            last = max(last, forest.right[node])
+        if feature[node] != LEAF and right[node] > last:
+            last = right[node]
         node += 1
     return forest.roots[tree], node
 

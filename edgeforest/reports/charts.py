@@ -161,6 +161,12 @@ def depths(visits: Sequence[Visit]) -> Picture:
 
 def race(watched: Race, names: Sequence[str]) -> Picture:
     """The intervals of the features in a race, round by round, and a table of who left when."""
+    drawing, table = race_drawing(watched, names), _runners(watched.runners(), names, watched)
+    return Picture(f'<div class="beside"><div>{drawing.svg()}</div><div>{table}</div></div>')
+
+
+def race_drawing(watched: Race, names: Sequence[str]) -> Drawing:
+    """The intervals of a race alone; runners have the colours 0, 1 and so on, in their order."""
     runners = watched.runners()
     shown = runners[:MOST_ARMS]
     colour = {runner.feature: k for k, runner in enumerate(shown)}
@@ -209,8 +215,7 @@ def race(watched: Race, names: Sequence[str]) -> Picture:
         if leaves:
             for turn in (-3, 3):
                 drawing.path([(x - 3, high - 7 - turn), (x + 3, high - 7 + turn)], "out")
-    table = _runners(runners, names, watched)
-    return Picture(f'<div class="beside"><div>{drawing.svg()}</div><div>{table}</div></div>')
+    return drawing
 
 
 def _runners(runners: Sequence[Any], names: Sequence[str], watched: Race) -> str:

@@ -14,7 +14,7 @@ nobody watches has nothing to pay for it.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -169,12 +169,17 @@ def _arm(interval: Any, z: float, impurity: float) -> Arm:
     return Arm(gain(interval.root - around), gain(interval.root), gain(interval.root + around))
 
 
-def watch(X: Any, y: Any, **options: Any) -> Watched:
-    """Grow the first tree of a forest once more, and watch; options as for `Training`."""
+def watch(
+    X: Any, y: Any, watched: Callable[[Training], WatchedNodes] = WatchedNodes, **options: Any
+) -> Watched:
+    """Grow the first tree of a forest once more, and watch; options as for `Training`.
+
+    `watched` makes what notes the calls: a class of yours may note more.
+    """
     made: list[WatchedNodes] = []
 
     def make_nodes(task: Training) -> Any:
-        made.append(WatchedNodes(task))
+        made.append(watched(task))
         return made[0]
 
     engine = Engine("numpy", NumpyReader, lambda task: Grower(task, make_nodes), NumpyPredictor)

@@ -12,14 +12,16 @@ most: docs/tuning.md shows that more of them change the score by less than anoth
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from edgeforest import engines
 from edgeforest.budget import Budget
 from edgeforest.engines import sampling
 from edgeforest.forest import Forest
+from edgeforest.host.cluster import each, jobs
 import edgeforest.scores.metrics as metrics
 from edgeforest.scores.evaluation import Evaluation, answered, commonest
 from edgeforest.splits import Block, choose
@@ -132,6 +134,8 @@ class Estimating:
         self.budget = budget or Budget()
         self.trees = min(TREES, n_trees)
         self.options = options
+        # Reads columns and labels in another process; without it they are sent.
+        self.rows_again: Callable[[], tuple[Any, Any]] | None = None
         self.at = 0  # the block in hand
         self.parts: list[tuple[Forest, list[Any], list[Any]]] | None = (
             None  # to keep, for calibration
@@ -143,61 +147,104 @@ class Estimating:
 
     def __iter__(self) -> Iterator[Any]:
         began = time.monotonic()
+        if self.budget.seconds is None and jobs() > 1:
+            steps = self._run_elsewhere()
+        else:
+            steps = self._run()
+        for step in steps:
+            self.found.seconds = time.monotonic() - began
+            yield step
+        self.found.seconds = time.monotonic() - began
+
+    def _run(self) -> Iterator[Any]:
+        """Score one block after the other."""
         for self.at, block in enumerate(self.blocks):
-            limit = self._share(len(self.blocks) - self.at)
+            limit = self._share(self.at)
             if limit is None:
                 return
-            yield from self._score(block, limit)
-            self.found.seconds = time.monotonic() - began
+            training = self._training(block, limit)
+            if training is not None:
+                for _ in training:
+                    yield training
+                forest = training.forest()
+                for _ in self._count(block, forest, self._answers(block, forest)):
+                    yield training
 
-    def _share(self, blocks: int) -> Budget | None:
-        """What is left of the budget for each of so many blocks; None if that is nothing."""
+    def _share(self, at: int) -> Budget | None:
+        """The budget of a block; None if that is nothing.
+
+        Insertions are shared up front, so that it does not matter where a block is scored.
+        """
         insertions, seconds = self.budget.insertions, self.budget.seconds
         if insertions is not None:
-            insertions = (insertions - self.found.insertions) // blocks
+            insertions //= len(self.blocks)
         if seconds is not None:
-            seconds = PREDICTING * (seconds - self.budget.tick()) / blocks
+            seconds = PREDICTING * (seconds - self.budget.tick()) / (len(self.blocks) - at)
         if (insertions is not None and insertions < 1) or (seconds is not None and seconds < 0.001):
             return None
         return Budget(insertions, seconds, self.budget.bytes)
 
-    def _score(self, block: Block, limit: Budget) -> Iterator[Any]:
-        """Train on all other rows, then predict the block."""
+    def _training(self, block: Block, limit: Budget) -> Any:
+        """A training on all rows beside a block; None if there are none."""
         rest = self.splits.training_rows(len(self.labels), block)
         if not rest:
-            return
-        truths = sampling.take(self.labels, rest)
-        training = engines.train_steps(
+            return None
+        return engines.train_steps(
             [sampling.take(column, rest) for column in self.columns],
-            truths,
+            sampling.take(self.labels, rest),
             by_column=True,
             n_trees=self.trees,
             budget=limit,
             **self.options,
         )
-        for _ in training:
-            yield training
-        forest = training.forest()
-        self.found.insertions += forest.spent.insertions
-        self.found.trees = min(self.found.trees or len(forest), len(forest))
-        one = Evaluation(forest.classes)
-        rows = list(
-            zip(*[sampling.take(column, block.rows) for column in self.columns], strict=True)
-        )
-        right = sampling.take(self.labels, block.rows)
+
+    def _answers(self, block: Block, forest: Forest) -> Iterator[tuple[list[Any], Any]]:
+        """What a forest says to the rows of a block, some of them at a time."""
+        rows = self._rows(block)
         for at in range(0, len(rows), PREDICTED):
             if self.budget.seconds is not None and self.budget.tick() > self.budget.seconds:
                 break
-            answers, shares = answered(forest, rows[at : at + PREDICTED])
-            one.add(right[at : at + PREDICTED], answers, shares)
-            self._pool(forest, right[at : at + PREDICTED], answers, shares)
-            yield training
+            yield answered(forest, rows[at : at + PREDICTED])
+
+    def _rows(self, block: Block) -> list[Any]:
+        columns = [sampling.take(column, block.rows) for column in self.columns]
+        return list(zip(*columns, strict=True))
+
+    def _count(self, block: Block, forest: Forest, answers: Iterable[Any]) -> Iterator[None]:
+        """Count what a forest says to the rows of a block that it has not seen."""
+        self.found.insertions += forest.spent.insertions
+        self.found.trees = min(self.found.trees or len(forest), len(forest))
+        one = Evaluation(forest.classes)
+        right = sampling.take(self.labels, block.rows)
+        for some, shares in answers:
+            truths = right[one.rows : one.rows + len(some)]
+            one.add(truths, some, shares)
+            self._pool(forest, truths, some, shares)
+            yield
         if one.rows:
+            rest = self.splits.training_rows(len(self.labels), block)
+            truths = sampling.take(self.labels, rest)
             guess = metrics.mean(truths) if self.found.regression else commonest(truths)
             naive = one.score_of([guess] * one.rows)
             self.found.blocks.append(BlockScore(block.name, one.rows, one.score, naive))
         if self.parts is not None:
-            self.parts.append((forest, rows[: one.rows], list(right[: one.rows])))
+            self.parts.append((forest, self._rows(block)[: one.rows], list(right[: one.rows])))
+
+    # ---- Blocks that are scored elsewhere
+
+    def _run_elsewhere(self) -> Iterator[Any]:
+        """Have the blocks scored by joblib's chosen backend; they are counted in order."""
+        shares = [self._share(k) for k in range(len(self.blocks))]
+        limits = [None if given is None else given.insertions for given in shares]
+        asked = [k for k, given in enumerate(shares) if given is not None]
+        rows = self.rows_again or (self.columns, self.labels)
+        common = rows, self.splits, self.trees, self.budget.bytes, self.options
+        scored = each(_scored, common, [(self.blocks[k], limits[k]) for k in asked])
+        for self.at, found in zip(asked, scored, strict=True):
+            if found is not None:
+                forest, answers = found
+                for _ in self._count(self.blocks[self.at], forest, answers):
+                    yield SimpleNamespace(grown=forest, budget=self.budget, planned=len(forest))
 
     def _pool(self, forest: Forest, truths: Any, answers: Any, shares: Any) -> None:
         """Count answers among those of all blocks, whose forests may know fewer classes."""
@@ -212,6 +259,20 @@ class Estimating:
                 wide.append(row)
             shares = wide
         pooled.add(truths, answers, shares)
+
+
+def _scored(common: Any, block: Block, insertions: int | None) -> tuple[Forest, list[Any]] | None:
+    """A forest that was trained without a block, and what it says to its rows."""
+    rows, splits, n_trees, room, options = common
+    columns, labels = rows() if callable(rows) else rows
+    work = Estimating(columns, labels, splits, n_trees=n_trees, **options)
+    training = work._training(block, Budget(insertions, None, room))
+    if training is None:
+        return None
+    for _ in training:
+        pass
+    forest = training.forest()
+    return forest, list(work._answers(block, forest))
 
 
 def estimate(
@@ -229,7 +290,8 @@ def estimate(
 
     Rows are in time order, or `times` has the time of each. Whole days are left out in turn, or
     stretches; with `groups`, whole groups; rows at random only if neither fits, or with
-    `holdout="random"`. All other options are those of `train`.
+    `holdout="random"`. All other options are those of `train`. Inside of `joblib.parallel_config`,
+    its backend scores several blocks at once; the rows are sent to its processes.
 
     >>> rows = [[i % 24] for i in range(24 * 20)]
     >>> days = [f"2024-05-{1 + i // 24:02}" for i in range(24 * 20)]

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from edgeforest.budget import Budget, Rng
 from edgeforest.drawing import draw
 from edgeforest.engines import sampling
+from edgeforest.host.cluster import jobs
 from edgeforest.scores.estimation import Estimating
 from edgeforest.scores.evaluation import group_names
 from edgeforest.sources.base import Source
@@ -106,7 +108,18 @@ def estimating(
         **options,
     )
     work.found.sampled = 0 if len(rows) == len(source) else len(labels)
+    if source.recipe is not None and jobs() > 1:  # others read the rows themselves
+        checksum = source.checksum(len(source))
+        work.rows_again = partial(_rows_again, source.recipe, checksum, rows, schema)
     return work
+
+
+def _rows_again(recipe: Any, checksum: str, rows: Sequence[int], schema: Schema) -> tuple[Any, Any]:
+    """The columns and labels of some rows of a log, in another process."""
+    from edgeforest.sources.opening import open_elsewhere
+
+    with open_elsewhere(recipe, checksum) as source:
+        return _read(source, rows, schema, None)[:2]
 
 
 def _some_rows(n: int, m: int, budget: Budget, seed: int) -> Sequence[int]:

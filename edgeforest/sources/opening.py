@@ -71,6 +71,18 @@ def open_source(
     return Stream(given, **{"capacity": CAPACITY, **options})
 
 
+def open_elsewhere(recipe: Any, checksum: str) -> Source:
+    """The source of a `Source.recipe` in another process; refused if its rows are others."""
+    paths, options = recipe
+    source = open_source(paths, **options)
+    if source.checksum(len(source)) != checksum:
+        raise SourceError(
+            f"{source.name} is another file on a worker than where training was begun; "
+            "give a path that every worker finds the same rows at"
+        )
+    return source
+
+
 def _with_recipe(source: Source, paths: str | list[str], options: dict[str, Any]) -> Source:
     """The source, which knows how another process opens it: in its own folder, without a screen."""
     several = [os.path.abspath(path) for path in ([paths] if isinstance(paths, str) else paths)]

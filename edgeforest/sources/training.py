@@ -16,49 +16,40 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
-import threading
 import time
 import warnings
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from edgeforest import storage
-from edgeforest import engines as engine
 from edgeforest.budget import Budget, Rng, millionths
-from edgeforest.checks import part_of
 from edgeforest.codes import vote_scale
-from edgeforest.core_pure import useful_rows
-from edgeforest.engines import ranges, sampling
+from edgeforest.engines import sampling
 from edgeforest.forest import HUGE, Forest, Spent
 from edgeforest.forests import merging as combine
-from edgeforest.host.cluster import PARTS, Cluster, active
+from edgeforest.host.cluster import PARTS, Work, active
 from edgeforest.sources.base import Source, SourceError
 from edgeforest.sources.checkpoints import Begun, begun
 from edgeforest.sources.opening import open_source
+from edgeforest.sources.pools import (
+    COUNTS,
+    STREAMS,
+    Beginning,
+    GrownTree,
+    Met,
+    Pools,
+    begin_elsewhere,
+    forest_like,
+    forget_held,
+    grow_elsewhere,
+    read_elsewhere,
+)
 from edgeforest.sources.schema import LOOK, Schema, look
-from edgeforest.drawing import draw
 
-ROWS = 131072  # of a tree, if its depth does not limit how many it can use
-BYTES = 100_000_000  # for the pool, if the budget does not limit them
-READING = 0.4  # of the time at most is for reading the source; some more is for its codes
-PER_SECOND = 200_000  # rows at most that can be read in a second
-POOLS = 4  # at most: reading is slow
-READ = 2048  # rows at once: text takes many times the room of its numbers
-FIRST = 1024  # if time is short, every 1024th row is read first, so that each pass is a fair sample
-STREAMS = 1 << 20  # random streams of the rows: beyond those of the trees
-COUNTS = ("insertions", "rows_read", "rounds")
 SAME = ("kind", "criterion", "splitter", "names")  # of all trees of a forest
-
-
-class GrownTree(NamedTuple):
-    """A tree, and what it adds to the forest beside its nodes."""
-
-    forest: Forest  # of this tree alone
-    importance: list[float]
-    cost: Spent
 
 
 class Streaming:
@@ -105,8 +96,7 @@ class Streaming:
         **options: Any,
     ) -> None:
         _refuse(resume, refresh, checkpoint, options)
-        self._began = time.monotonic()
-        self._before = 0.0  # seconds that were spent before it was resumed
+        began = time.monotonic()
         before = Begun(source)
         if resume and checkpoint is not None:
             before = begun(source, checkpoint, refresh)
@@ -114,7 +104,6 @@ class Streaming:
         self.note, self.later = before.note, before.later
         self.seed = seed
         self.n_trees = n_trees
-        self._samples = max_samples
         self.max_depth = max_depth
         self.options = options
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
@@ -134,9 +123,18 @@ class Streaming:
         self.schema.refuse_class_weight(options.get("class_weight"))
         self.criterion = criterion or ("mse" if self.schema.regression else "gini")
         self._signature = self._sign(target, max_samples)
-        self._size(max_samples)
-        self._pool: tuple[int, Any] = 0, self._read(0)
-        self._ranges = ranges.of_columns(self._pool[1][0], self.schema.categorical)
+        self.pools = Pools(
+            source,
+            self.schema,
+            self.budget,
+            n_trees=n_trees,
+            max_depth=max_depth,
+            max_samples=max_samples,
+            seed=seed,
+            criterion=self.criterion,
+            options=options,
+        )
+        self.pools.began = began
         self._begin(before)
 
     def _refuse_room(self) -> None:
@@ -147,184 +145,47 @@ class Streaming:
                 "write it in smaller row groups"
             )
 
+    def _refuse_seconds(self) -> None:
+        if self.budget.seconds is not None:
+            raise ValueError(
+                "budget in seconds cannot be kept on a cluster; limit insertions instead, or train "
+                "on this machine"
+            )
+
     def _begin(self, before: Begun) -> None:
         """Begin a forest, with the trees that are there."""
-        training = self._first_training(before.trees())
-        self._ready: Any = training  # for the next trees, if they are from this pool
+        cluster = active(self.options.get("n_jobs")) if self.source.recipe is not None else None
+        self._work: Work | None = None
+        if cluster is None:
+            found = self.pools.begin()
+        else:
+            self._refuse_seconds()
+            self._job = self.pools.job()
+            self._work = cluster.work(partial(forget_held, self._job))
+            found = self._begin_elsewhere(self._work)
         self.base = 0  # trees of an earlier training that stay
-        self._new: int = training.planned  # those after them
-        self.planned = self._new
-        self.grown = self._head(training)
+        self.planned = self.pools.planned = found.planned
+        self.grown = self._head(found.header)
         self.importance = [0] * len(self.grown.names)
         if before.kept is not None:
             self._keep(before.kept)
         if before.state is not None:
             self._resume(before.state)
+        self.pools.base = self.base
         if self._over:
-            self._forget_ready()
-        self.grown.ranges = self._ranges
+            self.pools.forget()
+        self.grown.ranges = found.ranges
         self.budget.spent = self.grown.spent
 
-    # ---- Rows
-
-    def _size(self, max_samples: int | float | None) -> None:
-        """Find out how many rows to read at once, to hold in memory, and to give to a tree."""
-        n = len(self.source)
-        self.read = max(16, min(READ, 250_000 // len(self.source.names)))
-        self.pool = min(n, self._fitting())
-        self.rows = min(self.pool, self._rows_of_a_tree(max_samples))
-        if self.pool < n:
-            self.pool = min(self.pool, self.rows * self.n_trees)
-            if self.budget.seconds is not None:  # drawing more would take too long
-                self.pool = min(self.pool, max(256, int(PER_SECOND * self.budget.seconds)))
-                self.rows = min(self.rows, self.pool)
-
-    def _rows_of_a_tree(self, max_samples: int | float | None) -> int:
-        if max_samples is not None:
-            rows: int = part_of("max_samples", max_samples, len(self.source))
-            return rows
-        if self.max_depth is None or self.max_depth > 10:
-            return max(ROWS, self.pool if self.pool == len(self.source) else 0)
-        return useful_rows(self.max_depth, self.schema.regression)
-
-    def _bytes(self, rows: int) -> int:
-        """The memory that so many rows take, with the text of some while they are read."""
-        columns = 4 * len(self.schema.names) + 8 * len(self.schema.categorical) + 16
-        of_a_value = 100 if self.source.texts else 32
-        text = min(rows, self.read) * of_a_value * len(self.source.names)
-        return rows * columns + text + (0 if self.budget.bytes is None else self.source.room)
-
-    def _fitting(self) -> int:
-        """How many rows fit into memory: their values, and their codes in training."""
-        given = BYTES if self.budget.bytes is None else self.budget.bytes
-        m, some = len(self.schema.names), self.read
-        of_a_row = self._bytes(some + 1) - self._bytes(some) + m + 60
-        fixed = self._bytes(some) + 4096 * m
-        rows = (given * 7 // 8 - fixed) // of_a_row  # the rest is for the trees
-        if rows < 256:
-            raise ValueError(
-                f"bytes must be at least {(fixed + 256 * of_a_row) * 8 // 7 + 1} to hold enough rows "
-                f"of {m} features, got {given}"
-            )
-        # If time turns out to be short, some of the rows are copied.
-        return rows if self.budget.seconds is None else max(256, rows // 2)
-
-    def _of_a_pool(self) -> int:
-        """How many trees draw from one pool: those that it has rows for, or more if pools are few."""
-        if self.pool == len(self.source):
-            return self._new
-        return max(self.pool // self.rows, -(-self._new // POOLS))
-
-    def _read(self, pool: int) -> tuple[list[Any], Any]:
-        """Features by column and labels of a pool, read some rows at a time."""
-        n = len(self.source)
-        chosen = draw(Rng(self.seed, STREAMS + 1 + pool), self.pool, n)
-        columns: list[Any] = []
-        kinds = self.schema.kinds(len(self.source.names))
-        done = 0
-        for rows in [chosen] if self.budget.seconds is None else _passes(chosen):
-            before = self._elapsed()
-            for at in range(0, len(rows), self.read):
-                block = self.source.read_as(rows[at : at + self.read], kinds)
-                some, labels = self.schema.columns(block)
-                some.append(labels)
-                if not columns:  # as large as they will be: growing would take twice the room
-                    columns = [_room(column, len(chosen)) for column in some]
-                for column, part in zip(columns, some, strict=True):
-                    column[done : done + len(labels)] = part
-                done += len(labels)
-            # The next pass has as many rows as all before it, and may take twice as long as this one.
-            if self._hurried(2 * (self._elapsed() - before)):
-                break  # train with what was read
-        for column in columns:
-            del column[done:]
-        labels = columns.pop()
-        if not len(labels):
-            raise SourceError(
-                f"no row of {self.source.name} has a target {self.schema.target!r}; give some"
-            )
-        return columns, labels
-
-    # ---- Trees
-
-    def _first_training(self, first: int) -> Any:
-        """A training of the first pool, from that tree on; it also has the head of the forest.
-
-        If there is no time for the codes of all its rows, the pool keeps fewer of them.
-        """
-        seconds = self.budget.seconds
-        if seconds is None:
-            return self._training(first, self.n_trees, self.budget)
-        columns, labels = self._pool[1]
-
-        def make(rows: Any, budget: Budget) -> tuple[Any]:
-            pool = columns, labels
-            if rows is not None:
-                pool = (
-                    [sampling.take(column, rows) for column in columns],
-                    sampling.take(labels, rows),
-                )
-            self._pool = 0, pool
-            return (self._training(first, self.n_trees, sampling.rest_of(budget)),)
-
-        rest = Budget(
-            self.budget.insertions, max(0.001, seconds - self._elapsed()), self.budget.bytes
-        )
-        (training,) = sampling.within(len(labels), rest, self.seed, make)
-        self.rows = min(self.rows, training.data.n)
-        return training
-
-    def _next_training(self, first: int, last: int) -> Any:
-        """The training of these trees: the one that is ready, if it begins with them."""
-        share = self._share(first, last)
-        training = self._ready
-        if training is None or training.first != self.base + first:
-            self._forget_ready()
-            return self._training(self.base + first, last - first, share)
-        self._ready = None
-        _limit(training, last - first, share)
-        return training
-
-    def _forget_ready(self) -> None:
-        """Free the training that is ready: the next trees are not its own."""
-        if self._ready is not None:
-            _free(self._ready)
-            self._ready = None
-
-    def _training(self, first: int, n_trees: int, budget: Budget) -> Any:
-        columns, labels = self._pool[1]
-        options = dict(self.options)
-        options["max_samples"] = min(self.rows, len(labels))
-        if budget.bytes is not None:  # what the rows themselves take is gone already
-            budget = Budget(
-                budget.insertions, budget.seconds, max(1, budget.bytes - self._bytes(len(labels)))
-            )
-        training = engine.read(
-            columns,
-            labels,
-            by_column=True,
-            names=self.schema.names,
-            categorical=self.schema.categorical,
-            criterion=self.criterion,  # type: ignore[arg-type]
-            max_depth=self.max_depth,
-            n_trees=n_trees,
-            budget=budget,
-            seed=self.seed,
-            first=first,
-            **options,
-        )
-        training.grown.scale = self._scale(0)
-        training.grown.prepare()  # its trees are looked at one by one
-        return training
-
-    def _head(self, training: Any) -> Forest:
+    def _head(self, header: dict[str, Any]) -> Forest:
         """A forest without trees, that has what all of them share."""
-        head = combine.like(training.grown)
+        head = forest_like(header)
         head.prepare()
         head.limit = self.budget.insertions
         head.spent = Spent(rows_read=self.schema.looked)
-        head.engine = training.engine.name
-        if self.schema.regression and self.pool < len(self.source):  # other rows may lie beyond
+        if self.schema.regression and self.pools.size < len(
+            self.source
+        ):  # other rows may lie beyond
             low, span = head.low - head.span, 3 * head.span
             if low < -HUGE or span > HUGE or low + span > HUGE:
                 raise SourceError("targets of a source must span less than 1e38; scale them down")
@@ -337,143 +198,110 @@ class Streaming:
             self._write(True)
 
     def _run(self) -> Iterator[Streaming]:
-        cluster = active(self.options.get("n_jobs")) if self.source.recipe is not None else None
-        if cluster is not None:
-            yield from self._run_elsewhere(cluster)
+        if self._work is not None:
+            yield from self._run_elsewhere(self._work)
             return
-        of_a_pool = self._of_a_pool()
+        pools = self.pools
+        of_a_pool = pools.of_a_pool()
         while len(self.grown) < self.planned:
             first = len(self.grown) - self.base
             pool = first // of_a_pool
-            last = min(self._new, (pool + 1) * of_a_pool)
-            if first and self._late():
+            last = min(pools.planned, (pool + 1) * of_a_pool)
+            if first and pools.late():
                 return
             self.source.check()
-            if self._hurried():
-                last = self._new  # no time for other rows
+            if pools.hurried():
+                last = pools.planned  # no time for other rows
             else:
-                self._have(pool)
-            for tree in self._grow(first, last):
+                pools.have(pool)
+            for tree in pools.grow(first, last):
                 if tree is not None:
                     self._add(tree)
                 yield self
+            pools.forget()
             if len(self.grown) - self.base < last:
                 return  # the budget was used up
 
-    def _have(self, pool: int) -> None:
-        """Read a pool, unless it is the one that was read last."""
-        if self._pool[0] != pool:
-            self._forget_ready()  # before the next pool is read
-            self._pool = pool, None
-            self._pool = pool, self._read(pool)
-
-    def _grow(self, first: int, last: int) -> Iterator[GrownTree | None]:
-        """Grow some trees from the pool that was read; None between steps."""
-        training = self._next_training(first, last)
-        spent = training.budget.spent
-        if first % self._of_a_pool():  # what was read to begin with is not counted twice
-            spent.rows_read = 0
-        cost = Spent()
-        done = 0
-        for _ in training:
-            if done < len(training.grown.roots):
-                total = Spent(spent.insertions, spent.rows_read, spent.rounds)
-                tree = combine.keep(training.grown, [done])
-                yield GrownTree(tree, list(training.importance), _minus(total, cost))
-                training.importance = [0.0] * len(tree.names)  # of each tree alone
-                cost = total
-                done += 1
-            yield None
-        _free(training)
-
     # ---- Trees that grow on a cluster
 
-    def _run_elsewhere(self, cluster: Cluster) -> Iterator[Streaming]:
+    def _begin_elsewhere(self, work: Work) -> Beginning:
+        """Have the first pool read by a worker, and the next ones by others at the same time."""
+        try:
+            pools = -(-self.n_trees // self.pools.of_a_pool())
+            beginning = work.submit(begin_elsewhere, self._job, near=(0, pools))
+            for pool in range(1, min(pools, work.workers)):
+                work.submit(read_elsewhere, self._job, pool, near=(pool, pools))
+            return work.result(beginning)  # type: ignore[no-any-return]
+        except BaseException:
+            work.close()
+            raise
+
+    def _run_elsewhere(self, work: Work) -> Iterator[Streaming]:
         """Have the trees grown by the workers of a cluster; they are added in order.
 
-        A worker gets the path of the source, never rows. Each tree has its own random stream and
-        its share of the insertions, so it does not matter where it grows.
+        A worker gets the path of the source, never rows. If the budget in bytes limits a tree, all
+        trees of a pool must grow in one place: they leave less room to those after them.
         """
-        if self.budget.seconds is not None:
-            raise ValueError("budget in seconds is for one machine; limit insertions on a cluster")
-        job = self.job()
-        self._forget_ready()
-        self._pool = -1, None  # others read the rows
-        spans = self._stretches(PARTS * cluster.cores)
-        results = cluster.run(grow_elsewhere, [(job, *span) for span in spans], forget_held)
+        pools, begun = self.pools, len(self.grown) - self.base
         try:
-            for first, last in spans:
-                while (trees := next(results)) is None:
-                    self.grown.spent.seconds = self._elapsed()
-                    yield self
-                for tree in trees:
-                    self._add(tree)
-                    yield self
-                if len(trees) < last - first:
-                    return  # the budget was used up
+            parts, first = PARTS * work.cores, begun
+            while len(self.grown) < self.planned:
+                if not (
+                    yield from self._grow_elsewhere(work, pools.stretches(parts, first), parts)
+                ):
+                    return
+                # What did not fit is grown again, a whole pool in one place.
+                done = len(self.grown) - self.base
+                parts, first = 1, max(begun, done - done % pools.of_a_pool())
         finally:
-            results.close()
+            work.close()
 
-    def job(self) -> bytes:
-        """What a worker needs to know; bytes, so that no worker that dies is the only one to have it."""
-        options = {**self.options, "n_jobs": 1, "n_trees": self.n_trees, "schema": self.schema}
-        options |= {"max_depth": self.max_depth, "max_samples": self._samples, "seed": self.seed}
-        options |= {"budget": (self.budget.insertions, None, self.budget.bytes)}
-        options |= {"criterion": self.criterion}
-        paths, reading = self.source.recipe
-        source = self.source
-        return pickle.dumps((paths, reading, len(source), source.checksum(len(source)), options))
+    def _grow_elsewhere(
+        self, work: Work, spans: list[tuple[int, int]], parts: int
+    ) -> Generator[Streaming, None, bool]:
+        """Have stretches of trees grown; whether those that are missing need another try."""
+        of_a_pool = self.pools.of_a_pool()
+        near = -(-self.pools.planned // of_a_pool)
+        common = self._job, self.base, self.pools.planned
+        tickets = [
+            work.submit(
+                grow_elsewhere, *common, *span, parts == 1, near=(span[0] // of_a_pool, near)
+            )
+            for span in spans
+        ]
+        for (first, last), ticket in zip(spans, tickets, strict=True):
+            while not work.is_done(ticket):
+                self.grown.spent.seconds = self.pools.elapsed()
+                yield self
+            found = work.result(ticket)
+            if not found.fits:
+                work.cancel()
+                return True
+            done = len(self.grown) - self.base
+            if found.met is not None and done == first:
+                self._note_met(found.met)
+            for tree in found.trees[done - first :]:
+                self._add(tree.tree())
+                yield self
+            if len(found.trees) < last - first:
+                return False  # the budget was used up
+        return False
 
-    def _stretches(self, parts: int) -> list[tuple[int, int]]:
-        """The trees that are not grown yet, in about so many stretches of one pool each.
-
-        With a budget in bytes a stretch is a whole pool: its trees share the room.
-        """
-        of_a_pool, found = self._of_a_pool(), []
-        size = of_a_pool if self.budget.bytes is not None else max(1, self._new // parts)
-        first = len(self.grown) - self.base
-        while first < self._new:
-            end = (first // of_a_pool + 1) * of_a_pool
-            found.append((first, min(self._new, end, first + size)))
-            first = found[-1][1]
-        return found
-
-    def stretch(self, first: int, last: int) -> list[GrownTree]:
-        """Some trees of the forest, from one pool, for another process."""
-        self.source.check()
-        self._have(first // self._of_a_pool())
-        trees = [tree for tree in self._grow(first, last) if tree is not None]
-        for tree in trees:
-            tree.forest.importances = millionths(tree.importance)  # a model travels only whole
-        return trees
-
-    def _share(self, first: int, last: int) -> Budget:
-        """The budget of some trees: equal shares, so that it does not matter where training resumes."""
-        insertions, seconds = self.budget.insertions, self.budget.seconds
-        if insertions is not None:
-            insertions = max(1, insertions // self._new) * (last - first)
-        if seconds is not None:
-            rest = (last - first) / (self._new - first)
-            seconds = max(0.001, (seconds - self._elapsed()) * rest)
-        return Budget(insertions, seconds, self.budget.bytes)
-
-    def _elapsed(self) -> float:
-        return self._before + time.monotonic() - self._began
-
-    def _hurried(self, more: float = 0.0) -> bool:
-        """Whether reading for some more seconds takes time that trees need."""
-        seconds = self.budget.seconds
-        return seconds is not None and self._elapsed() + more > READING * seconds
-
-    def _late(self) -> bool:
-        return self.budget.seconds is not None and self._elapsed() >= self.budget.seconds
+    def _note_met(self, met: Met) -> None:
+        """Count what a worker has met in its rows."""
+        schema, source = self.schema, self.source
+        schema.unlabelled += met.unlabelled
+        for name, n in met.odd.items():
+            schema.odd[name] = schema.odd.get(name, 0) + n
+        source.bad += met.bad
+        source.complaints += [one for one in met.complaints if one not in source.complaints]
 
     def _add(self, tree: GrownTree) -> None:
         """Add a tree to the forest, and write the checkpoint."""
         spent = self.grown.spent
         for name in COUNTS:
             setattr(spent, name, getattr(spent, name) + getattr(tree.cost, name))
-        spent.seconds = self._elapsed()
+        spent.seconds = self.pools.elapsed()
         combine.append(self.grown, tree.forest)
         part = sum(tree.importance)
         if part > 0:
@@ -488,7 +316,7 @@ class Streaming:
             if self.base:
                 state["base"] = self.base
             if not over:
-                state.update(importance=self.importance, seconds=self._elapsed())
+                state.update(importance=self.importance, seconds=self.pools.elapsed())
             storage.write(self._finished(), self.checkpoint, state)
 
     def forest(self) -> Forest:
@@ -578,7 +406,7 @@ class Streaming:
         if "base" in state:
             self._like(forest, state["base"])
         storage.check_state(self.checkpoint, forest, self.grown, self.planned, importance, seconds)
-        most = self._share(0, len(forest)).insertions  # of these trees
+        most = self.pools.share(0, len(forest)).insertions  # of these trees
         if most is not None and not self.base and forest.spent.insertions > most:
             storage.refuse_damaged(self.checkpoint)
         if importance and millionths(importance) != forest.importances:
@@ -590,7 +418,7 @@ class Streaming:
                 storage.refuse_other(self.checkpoint, *trees)
             self.planned = len(forest)
         self.importance = importance or []
-        self._before = float(seconds)
+        self.pools.before = float(seconds)
         forest.engine = self.grown.engine
         self.grown = forest
 
@@ -632,36 +460,6 @@ def train_source(source: Any, target: str, **options: Any) -> Forest:
             return training.forest()
 
 
-# ---- In a worker of a cluster
-
-_ONE = threading.Lock()  # one training at a time in a process: each may fill the budget in bytes
-_HELD: dict[bytes, Streaming] = {}  # the latest training of this process, with its rows
-
-
-def grow_elsewhere(job: bytes, first: int, last: int) -> list[GrownTree]:
-    """Some trees of a training that another process has begun; the rows stay for the next ones."""
-    with _ONE:
-        training = _HELD.get(job)
-        if training is None:
-            _HELD.clear()
-            paths, reading, rows, crc, options = pickle.loads(job)
-            source = open_source(paths, **reading)
-            if len(source) != rows or source.checksum(rows) != crc:
-                raise SourceError(
-                    f"{source.name} is another file on a worker than where training was begun; "
-                    "give a path that every worker finds the same rows at"
-                )
-            options["budget"] = Budget(*options["budget"])
-            target = options["schema"].target
-            training = _HELD[job] = Streaming(source, target, **options)
-        return training.stretch(first, last)
-
-
-def forget_held() -> None:
-    """Free the rows that are held for the next trees; trees that still grow keep theirs."""
-    _HELD.clear()
-
-
 def _refuse(resume: bool, refresh: bool, checkpoint: Any, options: dict[str, Any]) -> None:
     """Raise a ValueError about options that do not go together, or are not for sources."""
     if resume and checkpoint is None:
@@ -671,44 +469,3 @@ def _refuse(resume: bool, refresh: bool, checkpoint: Any, options: dict[str, Any
     for name in ("sample_weight", "names", "n_features", "by_column", "first"):
         if options.pop(name, None) is not None:
             raise ValueError(f"{name} is for rows in memory; a source has none")
-
-
-def _free(training: Any) -> None:
-    """Free the rows and codes of a training at once: memory may be short."""
-    training.stop()
-    training.trees.free()
-    training.data.forget()
-
-
-def _limit(training: Any, n_trees: int, share: Budget) -> None:
-    """Let a training that has not begun to grow trees grow so many, with this budget."""
-    training.planned = training.in_all = n_trees
-    budget = training.budget
-    budget.insertions = budget.ceiling = share.insertions
-    if share.seconds is not None:
-        budget.seconds = budget.until = budget.tick() + share.seconds
-
-
-def _minus(total: Spent, before: Spent) -> Spent:
-    """What was spent since."""
-    return Spent(*(getattr(total, name) - getattr(before, name) for name in COUNTS))
-
-
-def _passes(rows: Sequence[int]) -> Iterator[Sequence[int]]:
-    """All rows in several evenly spread passes, each as long as all before it.
-
-    >>> [list(part) for part in _passes(range(2050))][:3]
-    [[0, 1024, 2048], [512, 1536], [256, 768, 1280, 1792]]
-    """
-    yield rows[::FIRST]
-    step = FIRST
-    while step > 1:
-        yield rows[step // 2 :: step]
-        step //= 2
-
-
-def _room(part: Any, n: int) -> Any:
-    """A column of n values like those of a part."""
-    if isinstance(part, array):
-        return array(part.typecode, bytes(n * part.itemsize))
-    return [None] * n
