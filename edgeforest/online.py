@@ -309,6 +309,10 @@ class OnlineForest:
         if hasattr(labels, "tolist"):
             labels = labels.tolist()
         if self._grove is not None:
+            if hasattr(self._grove, "places"):
+                found: "array[int] | None" = self._grove.places(labels, places)
+                if found is not None:
+                    return found
             try:
                 return array("H", [places[v] for v in labels])
             except (KeyError, TypeError):
@@ -366,7 +370,12 @@ class OnlineForest:
                     raise ValueError(f"the target of row {i} must be a finite number, got {v!r}")
         if not head.span or low < head.low or high > head.low + head.span:
             self._stretch(low, high)
-        return levels(numbers, head.low, head.scale / head.span, 0.0, head.scale)
+        per = head.scale / head.span
+        if hasattr(self._grove, "levels"):
+            found: "array[int] | None" = self._grove.levels(numbers, head.low, per, head.scale)
+            if found is not None:
+                return found
+        return levels(numbers, head.low, per, 0.0, head.scale)
 
     def _stretch(self, low: "float", high: "float") -> "None":
         """Make the range of targets three times as wide as the targets seen so far."""
@@ -425,26 +434,33 @@ class OnlineForest:
                         kinds.append(v)
                         places[v] = len(kinds)
 
+    def _answers(
+        self, guesses: "array[int]", labels: "array[int]"
+    ) -> "tuple[list[Any], Any, list[float]]":
+        """The guesses as labels, how wrong each is, and of numbers how far above its label."""
+        head, grove = self.head, self._grove
+        if head.classes is not None:
+            if hasattr(grove, "named"):
+                names, wrong = grove.named(guesses, labels, head.classes)
+                return names, wrong, []
+            classes = head.classes
+            names = [classes[word >> 2] for word in guesses]
+            return names, [0 if a >> 2 == b else 1 for a, b in zip(guesses, labels)], []
+        low, step, level = head.low, head.step(), head.span / head.scale
+        if hasattr(grove, "valued"):
+            values, off = grove.valued(guesses, labels, low, step, level)
+        else:
+            parts = array("f", [total * step for total in guesses])  # as `Forest.value` does
+            values = list(array("f", [part + low for part in parts]))
+            off = [a - low - v * level for a, v in zip(values, labels)]
+        return values, list(map(abs, off)), off
+
     def _judge(
         self, values: "array[float]", guesses: "array[int]", labels: "array[int]"
     ) -> "list[Any]":
         """Count the errors; returns the guesses as labels."""
         head = self.head
-        answers: "list[Any]"
-        wrong: "list[float]"
-        off: "list[float]" = []
-        if head.classes is None:
-            step = head.step()
-            parts = array("f", [total * step for total in guesses])  # as `Forest.value` does
-            low = head.low
-            answers = list(array("f", [part + low for part in parts]))
-            step = head.span / head.scale
-            off = [a - low - v * step for a, v in zip(answers, labels)]
-            wrong = list(map(abs, off))
-        else:
-            classes = head.classes
-            answers = [classes[word >> 2] for word in guesses]
-            wrong = [0 if a >> 2 == b else 1 for a, b in zip(guesses, labels)]
+        answers, wrong, off = self._answers(guesses, labels)
         if self.on_drift:
             codes = off or [2 * word + v for word, v in zip(guesses, wrong)]
             first = 1 if self._blind else 0

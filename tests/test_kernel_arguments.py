@@ -138,6 +138,10 @@ CALLS = {
     "renew": lambda e: [e.grove(), 0],
     "choice": lambda e: [e.grove()],
     "listed": lambda e: [[[0.5, 7, -1.0], [1, 2, 3]], M],
+    "places": lambda e: [["a", 7, True, "b"], {"a": 0, 7: 1, True: 2, "b": 3}],
+    "named": lambda e: [array("I", [0, 5, 11]), array("H", [0, 1, 1]), ["a", "b", "c"]],
+    "levels": lambda e: [[0.5, 7.0, -1.0], -1.0, 100.0, 1000],
+    "valued": lambda e: [array("I", [0, 5, 11]), array("H", [0, 1, 1]), -1.0, 0.5, 0.25],
     "latest": lambda e: [e.grove()],
     "cells": lambda e: [
         b'1,"a",x\n2.5,?,"\xc3\xa9"\n' + e.r.choice([b"3", b"NA", b"1e400"]) + b",b,1e30",

@@ -25,7 +25,14 @@ COMMON = ["-Og", "-g1", "-ffp-contract=off", *STRICT, *SANITIZE]
 BOARD = ["-O0", "-DEF_BOARD", "-DEF_REAL=float", "-fsingle-precision-constant"]
 # Without what no board has; then no expression may be computed in double by accident.
 SINGLE = ["-DEF_BOARD", "-DEF_REAL=float", "-DEF_WITHOUT_PAPER", "-Wdouble-promotion"]
-ON_A_COMPUTER = ("encode.c", "race_paper.c", "online.c", "online_linear.c", "online_race.c")
+ON_A_COMPUTER = (
+    "encode.c",
+    "race_paper.c",
+    "online.c",
+    "online_few.c",
+    "online_linear.c",
+    "online_race.c",
+)
 CASES = 120  # of the driver
 EXAMPLES = 6  # of the grid
 FUZZ = 0.4  # of the altered models and checkpoints

@@ -90,6 +90,10 @@ PyObject *kernel_values(PyObject *self, PyObject *args);
 
 PyObject *kernel_grove(PyObject *self, PyObject *args); /* _kernel_online.c */
 PyObject *kernel_listed(PyObject *self, PyObject *args);
+PyObject *kernel_places(PyObject *self, PyObject *args);
+PyObject *kernel_named(PyObject *self, PyObject *args);
+PyObject *kernel_levels(PyObject *self, PyObject *args);
+PyObject *kernel_valued(PyObject *self, PyObject *args);
 PyObject *kernel_learn(PyObject *self, PyObject *args);
 PyObject *kernel_vote(PyObject *self, PyObject *args);
 PyObject *kernel_sapling(PyObject *self, PyObject *args);

@@ -98,6 +98,20 @@ def grove(numbers: tuple[int, ...], rows: float, least: int, kinds: Buffer, /) -
 def listed(rows: Any, m: int, /) -> bytes | None:
     """The float32 of rows that are lists of m plain, finite numbers; None of others."""
 
+def places(labels: Any, known: Any, /) -> bytes | None:
+    """The uint16 that a dict has for each label of a list; None if it lacks one."""
+
+def named(guesses: Buffer, labels: Buffer, classes: list[Any], /) -> tuple[list[Any], bytes]:
+    """The class of each guess of `learn`, and which are wrong."""
+
+def levels(numbers: Any, low: float, per: float, scale: int, /) -> bytes | None:
+    """The uint16 levels of a list of floats; None of other lists."""
+
+def valued(
+    guesses: Buffer, labels: Buffer, low: float, step: float, level: float, /
+) -> tuple[list[float], bytes]:
+    """The numbers that guesses stand for, and the float64 of how far each is above its label."""
+
 def learn(
     grove: Grove, values: Buffer, labels: Buffer, first: int, n: int, guesses: Buffer | None, /
 ) -> None:

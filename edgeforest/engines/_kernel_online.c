@@ -125,6 +125,130 @@ PyObject *kernel_listed(PyObject *self, PyObject *args)
     return found;
 }
 
+/* places(labels, known): the uint16 that a dict has for each label of a list; None if it lacks one. */
+PyObject *kernel_places(PyObject *self, PyObject *args)
+{
+    PyObject *labels, *known, *found;
+    (void)self;
+    if (!py_parse(args, "OO!", &labels, &PyDict_Type, &known))
+        return NULL;
+    Py_ssize_t n = PyList_Check(labels) ? PyList_Size(labels) : 0;
+    if (n < 1)
+        return Py_NewRef(Py_None);
+    found = PyBytes_FromStringAndSize(NULL, 2 * n);
+    if (!found)
+        return NULL;
+    uint16_t *to = (uint16_t *)(void *)PyBytes_AsString(found);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *label = PyList_GetItem(labels, i), *place = NULL;
+        if (Py_IS_TYPE(label, &PyLong_Type) || Py_IS_TYPE(label, &PyUnicode_Type) ||
+            Py_IS_TYPE(label, &PyBool_Type))
+            place = PyDict_GetItemWithError(known, label); /* of these types it runs no Python code */
+        long number = place ? PyLong_AsLong(place) : -1;
+        if (number < 0 || number > UINT16_MAX) {
+            PyErr_Clear();
+            Py_DECREF(found);
+            return Py_NewRef(Py_None);
+        }
+        to[i] = (uint16_t)number;
+    }
+    return found;
+}
+
+/* named(guesses, labels, classes): the class of each guess of `learn`, and bytes: which are wrong. */
+PyObject *kernel_named(PyObject *self, PyObject *args)
+{
+    PyObject *classes, *names = NULL, *wrong = NULL, *result = NULL;
+    Py_buffer guesses, labels;
+    (void)self;
+    if (!py_parse(args, "y*y*O!", &guesses, &labels, &PyList_Type, &classes))
+        return NULL;
+    Py_ssize_t n = guesses.len / 4;
+    if (!py_holds(&guesses, "guesses", n, 4) || !py_holds(&labels, "labels", n, 2))
+        goto done;
+    names = PyList_New(n);
+    wrong = PyBytes_FromStringAndSize(NULL, n);
+    for (Py_ssize_t i = 0; names && wrong && i < n; i++) {
+        uint32_t place = ((const uint32_t *)guesses.buf)[i] >> 2;
+        if (!py_in_range("a guess", place, 0, PyList_Size(classes) - 1) ||
+            PyList_SetItem(names, i, Py_NewRef(PyList_GetItem(classes, (Py_ssize_t)place))) < 0)
+            goto done;
+        PyBytes_AsString(wrong)[i] = place != ((const uint16_t *)labels.buf)[i];
+    }
+    if (names && wrong)
+        result = PyTuple_Pack(2, names, wrong);
+done:
+    Py_XDECREF(names);
+    Py_XDECREF(wrong);
+    PyBuffer_Release(&guesses);
+    PyBuffer_Release(&labels);
+    return result;
+}
+
+/* levels(numbers, low, per, scale): the uint16 levels of a list of floats; None of other lists. */
+PyObject *kernel_levels(PyObject *self, PyObject *args)
+{
+    PyObject *numbers, *found;
+    double low, per;
+    int scale;
+    (void)self;
+    if (!py_parse(args, "Oddi", &numbers, &low, &per, &scale) ||
+        !py_in_range("scale", scale, 1, EF_LEVELS))
+        return NULL;
+    Py_ssize_t n = PyList_Check(numbers) ? PyList_Size(numbers) : 0;
+    if (n < 1)
+        return Py_NewRef(Py_None);
+    found = PyBytes_FromStringAndSize(NULL, 2 * n);
+    if (!found)
+        return NULL;
+    uint16_t *to = (uint16_t *)(void *)PyBytes_AsString(found);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *number = PyList_GetItem(numbers, i);
+        double x = Py_IS_TYPE(number, &PyFloat_Type) ? PyFloat_AsDouble(number) : (double)NAN;
+        x = (x - low) * per + 0.5;
+        if (x != x) {
+            Py_DECREF(found);
+            return Py_NewRef(Py_None);
+        }
+        to[i] = (uint16_t)(x < 0 ? 0 : x >= scale ? scale : (int)x);
+    }
+    return found;
+}
+
+/* valued(guesses, labels, low, step, level): the numbers that the guesses of `learn` stand for, and the
+ * float64 of how far each is above its label. */
+PyObject *kernel_valued(PyObject *self, PyObject *args)
+{
+    PyObject *values = NULL, *off = NULL, *result = NULL;
+    Py_buffer guesses, labels;
+    double low, step, level;
+    (void)self;
+    if (!py_parse(args, "y*y*ddd", &guesses, &labels, &low, &step, &level))
+        return NULL;
+    Py_ssize_t n = guesses.len / 4;
+    if (!py_holds(&guesses, "guesses", n, 4) || !py_holds(&labels, "labels", n, 2))
+        goto done;
+    values = PyList_New(n);
+    off = PyBytes_FromStringAndSize(NULL, 8 * n);
+    for (Py_ssize_t i = 0; values && off && i < n; i++) {
+        float part = (float)(((const uint32_t *)guesses.buf)[i] * step);
+        float value = (float)((double)part + low);
+        double gap = (double)value - low - ((const uint16_t *)labels.buf)[i] * level;
+        PyObject *number = PyFloat_FromDouble((double)value);
+        if (!number || PyList_SetItem(values, i, number) < 0)
+            goto done;
+        memcpy(PyBytes_AsString(off) + 8 * i, &gap, sizeof gap);
+    }
+    if (values && off)
+        result = PyTuple_Pack(2, values, off);
+done:
+    Py_XDECREF(values);
+    Py_XDECREF(off);
+    PyBuffer_Release(&guesses);
+    PyBuffer_Release(&labels);
+    return result;
+}
+
 /* Whether rows first .. first + n are in these buffers; `guesses` may be NULL. */
 static int rows_fit(const ef_grove *grove, const Py_buffer *values, const Py_buffer *labels,
                     const Py_buffer *guesses, Py_ssize_t first, Py_ssize_t n)

@@ -34,6 +34,29 @@ class NativeGrove:
         found = _kernel.listed(rows, m)
         return None if found is None else array("f", found)
 
+    def places(self, labels: Any, known: dict[Any, int]) -> array[int] | None:
+        """The places of labels in a list; None if each has to be looked at."""
+        found = _kernel.places(labels, known)
+        return None if found is None else array("H", found)
+
+    def named(
+        self, guesses: array[int], labels: array[int], classes: list[Any]
+    ) -> tuple[list[Any], Sequence[int]]:
+        """The classes of guesses, and which are wrong."""
+        return _kernel.named(guesses, labels, classes)
+
+    def levels(self, numbers: Any, low: float, per: float, scale: int) -> array[int] | None:
+        """The levels of numbers in a list; None if each has to be looked at."""
+        found = _kernel.levels(numbers, low, per, scale)
+        return None if found is None else array("H", found)
+
+    def valued(
+        self, guesses: array[int], labels: array[int], low: float, step: float, level: float
+    ) -> tuple[list[float], Sequence[float]]:
+        """The numbers of guesses, and how far each is above its label."""
+        values, off = _kernel.valued(guesses, labels, low, step, level)
+        return values, array("d", off)
+
     def recall(self, values: Any, labels: Any, n: int) -> None:
         _kernel.learn(self._grove, values, labels, 0, n, None)
         self.seen += min(n, self.plan.window)

@@ -339,13 +339,14 @@ typedef struct {
     uint8_t *times, *bins, *new_bins;
     ef_span spans;
     float *values, *cuts, *new_cuts, *waiting, *lane_values;
-    int32_t *lane_bins;
+    uint8_t *lane_bins;
     ef_real *gains;
     void *cells;
     int64_t seen, stored; /* rows, and those of rare classes that left the window */
     int64_t losses[EF_MEMORIES]; /* of each memory, lately */
     uint32_t fades[EF_MEMORIES];
-    int32_t n_free, hand, half, lead, memories, memory, quota, spare, spares, new_n_cuts, some_kinds;
+    int32_t n_free, hand, half, lead, memories, memory, quota, spare, spares, new_n_cuts, some_kinds, some_missing;
+    int32_t room; /* rows that a race may list before it has histograms */
     double *weights, *means, *squares, *scaled, *shares; /* of the linear model */
     int64_t mix_losses[EF_ANSWERS];
     uint32_t *alone, *mixed;

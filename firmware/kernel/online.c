@@ -125,41 +125,12 @@ size_t ef_grove_bytes(const ef_plan *plan)
 
 /* ---- Rows ---- */
 
-/* Add a row to the votes of a leaf in one of its memories; old votes fade. */
-static inline void vote_in(uint32_t *votes, int32_t width, uint32_t fade, uint32_t label,
-                           uint32_t times)
-{
-    uint32_t total = 0;
-    for (int32_t k = 0; k < width; k++)
-        total += votes[k];
-    int half = total >= fade;
-    for (int32_t k = 0; k < width; k++) /* no branch */
-        votes[k] >>= half;
-    votes[label] += UNIT * times;
-}
-
-/* The same for a regression. */
+/* Add a row of a regression to the sums of a leaf in one of its memories; old rows fade. */
 static inline void sum_in(uint32_t *votes, uint32_t fade, uint32_t label, uint32_t times)
 {
-    int half = votes[0] >= fade;
+    int half = (votes[0] >= fade) & (times > 0);
     votes[0] = (votes[0] >> half) + UNIT * times;
     votes[1] = (votes[1] >> half) + UNIT * times * label;
-}
-
-static inline void vote(const ef_grove *g, const ef_sapling *tree, int leaf, uint32_t label,
-                        uint32_t times)
-{
-    uint32_t *votes = ef_votes_at(g, tree, 0, leaf);
-    int32_t width = g->plan.width;
-    for (int k = 0; k < g->memories; k++, votes += width ? width : 2) {
-        uint32_t fade = g->fades[k] * UNIT;
-        if (!width)
-            sum_in(votes, fade, label, times);
-        else if (width == 2) /* so often that it is compiled apart */
-            vote_in(votes, 2, fade, label, times);
-        else
-            vote_in(votes, width, fade, label, times);
-    }
 }
 
 /* n / d, without the division: `per` is 1 / d. */
@@ -169,62 +140,116 @@ static inline uint32_t divided(uint32_t n, uint32_t d, double per)
     return q + (n - q * d >= d); /* rounded, it may be one too small where d divides n */
 }
 
-/* The place of the largest, the first of equals; `top` is its value. */
-static inline uint32_t find_largest(const uint32_t *values, size_t n, uint32_t *top)
+/* Sum up the votes of a leaf; `best` is the class that has most, the first of equals. */
+static inline uint32_t sum_up(const uint32_t *votes, int32_t width, uint32_t *best, uint32_t *top)
 {
-    uint32_t best = 0, most = values[0];
-    for (uint32_t k = 1; k < n; k++) { /* no branch */
-        best = values[k] > most ? k : best;
-        most = values[k] > most ? values[k] : most;
+    uint32_t total = votes[0], most = votes[0], place = 0;
+    for (int32_t k = 1; k < width; k++) { /* no branch */
+        total += votes[k];
+        place = votes[k] > most ? (uint32_t)k : place;
+        most = votes[k] > most ? votes[k] : most;
     }
+    *best = place;
     *top = most;
+    return total;
+}
+
+/* Add the votes of a leaf to `out`, which has a place for each class; then halve them if `fade` is not more
+ * than their sum. Returns the class that has most. */
+static inline uint32_t ask_classes(uint32_t *votes, int32_t width, uint32_t scale, uint32_t fade,
+                                   uint32_t *out)
+{
+    uint32_t best, top, total = sum_up(votes, width, &best, &top), upto = 0, before = 0;
+    int half = total >= fade;
+    if (top == total) {
+        out[best] += total ? scale : 0;
+        votes[best] >>= half;
+        return best;
+    }
+    double per = 1 / (2 * (double)total);
+    for (int32_t k = 0; k < width; k++) { /* shares that add up */
+        upto += votes[k];
+        uint32_t now = divided(2 * upto * scale + total, 2 * total, per);
+        out[k] += now - before;
+        before = now;
+        votes[k] >>= half;
+    }
     return best;
 }
 
-/* Add the votes of a leaf to `out`, if given; returns whether they are wrong about this label. */
-static inline uint32_t ask_classes(const uint32_t *votes, int32_t width, uint32_t scale,
-                                   uint32_t label, uint32_t *out)
-{
-    uint32_t total = 0, top, best = find_largest(votes, (size_t)width, &top);
-    for (int32_t k = 0; k < width; k++)
-        total += votes[k];
-    if (out && top == total) {
-        out[best] += total ? scale : 0;
-    } else if (out) {
-        uint32_t upto = 0, before = 0;
-        double per = 1 / (2 * (double)total);
-        for (int32_t k = 0; k < width; k++) { /* shares that add up */
-            upto += votes[k];
-            uint32_t now = divided(2 * upto * scale + total, 2 * total, per);
-            out[k] += now - before;
-            before = now;
-        }
-    }
-    return best != label;
-}
-
-/* Add the level of a leaf to `out`, if given; returns how far it is from this one. */
-static inline uint32_t ask_level(const uint32_t *votes, uint32_t scale, uint32_t label, uint32_t *out)
+/* The level of a leaf of a regression. */
+static inline uint32_t ask_level(const uint32_t *votes, uint32_t scale)
 {
     uint32_t n = votes[0], level = 0;
     if (n) /* doubles are exact here, and divide faster */
-        level = (uint32_t)((2 * (double)votes[1] + (double)n) / (2 * (double)n));
-    if (level > scale) /* halved totals may lie a little above the levels of their rows */
-        level = scale;
-    if (out)
-        out[0] += level;
-    return level > label ? level - label : label - level;
+        level = (uint32_t)(int64_t)((2 * (double)votes[1] + (double)n) / (2 * (double)n));
+    return level > scale ? scale : level; /* halved totals may lie a little above the levels of rows */
 }
 
-/* Add the votes of a leaf to `out`, if given; returns how wrong they are about this label. */
-static inline uint32_t ask(const ef_grove *g, const uint32_t *votes, uint32_t label, uint32_t *out)
+/* The same for two classes. */
+static inline uint32_t ask_two(uint32_t *votes, uint32_t scale, uint32_t fade, uint32_t *out)
+{
+    uint32_t a = votes[0], b = votes[1], total = a + b, share = a ? scale : 0;
+    int half = total >= fade;
+    if (a && b)
+        share = divided(2 * a * scale + total, 2 * total, 1 / (2 * (double)total));
+    out[0] += share;
+    out[1] += (total ? scale : 0) - share;
+    votes[0] = a >> half;
+    votes[1] = b >> half;
+    return b > a;
+}
+
+/* Let a leaf answer from all of its memories, into `out`, before it learns a row. Sets how wrong each of
+ * them is. */
+static inline void ask_and_vote(const ef_grove *g, uint32_t *votes, int32_t width, uint32_t label,
+                                uint32_t times, uint32_t *out, uint32_t *misses)
+{
+    for (int32_t k = 0; k < g->memories; k++, votes += width, out += width) {
+        uint32_t fade = times ? g->fades[k] * UNIT : UINT32_MAX; /* it has fewer votes than that */
+        uint32_t best = width == 2 ? ask_two(votes, g->plan.scale, fade, out)
+                                   : ask_classes(votes, width, g->plan.scale, fade, out);
+        misses[k] = best != label;
+        votes[label] += UNIT * times;
+    }
+}
+
+/* The same for a regression. */
+static inline void ask_and_sum(const ef_grove *g, uint32_t *votes, uint32_t label, uint32_t times,
+                               uint32_t *out, uint32_t *misses)
+{
+    for (int32_t k = 0; k < g->memories; k++, votes += 2) {
+        uint32_t level = ask_level(votes, g->plan.scale);
+        out[k] += level;
+        misses[k] = level > label ? level - label : label - level;
+        sum_in(votes, g->fades[k] * UNIT, label, times);
+    }
+}
+
+/* Add what a leaf says from one of its memories to `out`. */
+static void ask(const ef_grove *g, uint32_t *votes, uint32_t *out)
+{
+    if (!g->plan.width)
+        out[0] += ask_level(votes, g->plan.scale);
+    else
+        ask_classes(votes, g->plan.width, g->plan.scale, UINT32_MAX, out);
+}
+
+/* Add a row to the votes of a leaf in all memories. */
+static void vote(const ef_grove *g, uint32_t *votes, uint32_t label, uint32_t times)
 {
     int32_t width = g->plan.width;
-    if (!width)
-        return ask_level(votes, g->plan.scale, label, out);
-    if (width == 2) /* so often that it is compiled apart */
-        return ask_classes(votes, 2, g->plan.scale, label, out);
-    return ask_classes(votes, width, g->plan.scale, label, out);
+    for (int k = 0; times && k < g->memories; k++, votes += width ? width : 2) {
+        uint32_t fade = g->fades[k] * UNIT, best, top;
+        if (!width) {
+            sum_in(votes, fade, label, times);
+            continue;
+        }
+        int half = sum_up(votes, width, &best, &top) >= fade;
+        for (int32_t j = 0; half && j < width; j++)
+            votes[j] >>= 1;
+        votes[label] += UNIT * times;
+    }
 }
 
 /* Keep a row of a rare class in place of the oldest of them. */
@@ -235,6 +260,7 @@ static void store(ef_grove *g, const float *row, uint16_t label, int64_t number)
     size_t place = (size_t)p->window + (size_t)spare;
     g->numbers[spare] = (uint16_t)(number % LONG);
     g->labels[place] = label;
+    g->some_missing |= !ef_is_whole(row, p->m);
     memcpy(g->values + place * (size_t)p->m, row, (size_t)p->m * sizeof *row);
     for (int32_t t = 0; t <= p->n_trees; t++)
         g->trees[t].spares[spare] = (uint16_t)ef_find(g->trees + t, row);
@@ -263,6 +289,7 @@ static uint16_t keep(ef_grove *g, const float *row, uint16_t label)
         forget(g, place);
     memcpy(g->values + (size_t)place * (size_t)p->m, row, (size_t)p->m * sizeof *row);
     g->labels[place] = label;
+    g->some_missing |= !ef_is_whole(row, p->m);
     if (p->width)
         g->counts[label]++;
     return place;
@@ -304,9 +331,7 @@ static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
     for (int64_t number = g->seen - rows; number < g->seen; number++) {
         uint16_t place = (uint16_t)(number % p->window);
         ef_put(tree, 0, place);
-        unsigned times = ef_times_of(g, tree, (uint32_t)(number % LONG));
-        if (times)
-            vote(g, tree, 0, g->labels[place], times);
+        vote(g, tree->votes, g->labels[place], ef_times_of(g, tree, (uint32_t)(number % LONG)));
     }
     if (rows) {
         g->stack[0] = 0;
@@ -341,14 +366,12 @@ static void contest(ef_grove *g)
     reset(g, g->trees + g->order[last], (g->seen < p->window ? g->seen : p->window) >> g->half);
 }
 
-/* Add a row to a leaf: to its votes and its race, or start a race if the leaf is wrong. */
+/* Add a row to a leaf: to its queue and its race, or start a race if the leaf is wrong. */
 static inline void learn_in(ef_grove *g, ef_sapling *tree, int leaf, uint16_t place, uint32_t number,
                             int wrong)
 {
     unsigned times = ef_times_of(g, tree, number);
     ef_put(tree, leaf, place);
-    if (times)
-        vote(g, tree, leaf, g->labels[place], times);
     int slot = tree->tips[leaf].slot;
     if (slot != NONE) {
         if (!times)
@@ -369,8 +392,12 @@ static inline void learn_in(ef_grove *g, ef_sapling *tree, int leaf, uint16_t pl
 
 uint32_t ef_largest(const uint32_t *values, size_t n)
 {
-    uint32_t top;
-    return find_largest(values, n, &top);
+    uint32_t best = 0, most = values[0];
+    for (uint32_t k = 1; k < n; k++) { /* no branch */
+        best = values[k] > most ? k : best;
+        most = values[k] > most ? values[k] : most;
+    }
+    return best;
 }
 
 /* The guess about a class that votes stand for: see edgeforest.h. */
@@ -400,23 +427,44 @@ static uint32_t *judge(ef_grove *g, uint32_t label)
     return g->out + (size_t)before * width;
 }
 
-/* Let all trees answer from all memories; returns how wrong the one that votes is in a leaf. */
-static inline uint32_t ask_all(ef_grove *g, const ef_sapling *tree, int leaf, uint32_t label,
-                               int votes)
+/* Let the leaf that a row reached in a tree answer, and add the row to its votes; returns how wrong the
+ * memory is that votes. */
+static inline uint32_t ask_tree(ef_grove *g, int32_t t, uint32_t label, uint32_t number)
 {
-    size_t width = g->plan.width ? (size_t)g->plan.width : 1, step = ef_votes_of(&g->plan);
-    const uint32_t *of_leaf = ef_votes_at(g, tree, 0, leaf);
-    uint32_t misses[EF_MEMORIES];
-    if (!votes)
-        return ask(g, of_leaf + (size_t)g->memory * step, label, NULL);
-    for (int32_t k = 0; k < g->memories; k++)
-        misses[k] = ask(g, of_leaf + (size_t)k * step, label, g->out + (size_t)k * width);
-    return misses[g->memory];
+    ef_sapling *tree = g->trees + g->order[t];
+    int leaf = g->leaves[t];
+    uint32_t *votes = ef_votes_at(g, tree, 0, leaf), times = ef_times_of(g, tree, number);
+    uint32_t misses[EF_MEMORIES], miss;
+    switch (g->plan.width) { /* few classes are so frequent that they are compiled apart */
+    case 0: ask_and_sum(g, votes, label, times, g->out, misses); break;
+    case 2: ask_and_vote(g, votes, 2, label, times, g->out, misses); break;
+    case 3: ask_and_vote(g, votes, 3, label, times, g->out, misses); break;
+    case 4: ask_and_vote(g, votes, 4, label, times, g->out, misses); break;
+    case 5: ask_and_vote(g, votes, 5, label, times, g->out, misses); break;
+    default: ask_and_vote(g, votes, g->plan.width, label, times, g->out, misses);
+    }
+    miss = g->misses[t] = misses[g->memory];
+    if (tree->tips[leaf].missed < MOST)
+        tree->tips[leaf].missed += g->plan.width ? miss : miss >> 8;
+    return miss;
+}
+
+/* Let all trees answer and vote. */
+static void ask_all(ef_grove *g, uint32_t label, uint32_t number)
+{
+    size_t width = g->plan.width ? (size_t)g->plan.width : 1;
+    uint32_t last = ask_tree(g, g->plan.n_trees, label, number); /* its answers are not counted: */
+    memset(g->out, 0, (size_t)g->memories * width * sizeof *g->out);
+    for (int32_t t = 0; t < g->plan.n_trees; t++) {
+        uint32_t miss = ask_tree(g, t, label, number);
+        g->trees[g->order[t]].better += last < miss;
+        g->trees[g->order[t]].worse += last > miss;
+    }
 }
 
 /* Find the leaves that a row reaches: one step down in every tree, then the next. So the processor
  * need not wait for the memory of one node before it asks for that of another. */
-static inline void find_all(ef_grove *g, const float *row)
+static inline void find_leaves(ef_grove *g, const float *row, int plain)
 {
     const ef_fork **walks = g->walks;
     uint16_t *todo = g->todo;
@@ -430,7 +478,7 @@ static inline void find_all(ef_grove *g, const float *row)
         n = 0;
         for (int32_t i = 0; i < left; i++) { /* no branch */
             uint16_t t = todo[i];
-            const ef_fork *node = ef_next(walks[t], row);
+            const ef_fork *node = plain ? ef_next_plain(walks[t], row) : ef_next(walks[t], row);
             walks[t] = node;
             todo[n] = t;
             n += node->feature != EF_LEAF;
@@ -438,6 +486,14 @@ static inline void find_all(ef_grove *g, const float *row)
     }
     for (int32_t t = 0; t < trees; t++)
         g->leaves[t] = (uint16_t)(walks[t] - g->trees[g->order[t]].nodes);
+}
+
+static void find_all(ef_grove *g, const float *row)
+{
+    if (!g->some_kinds && ef_is_whole(row, g->plan.m))
+        find_leaves(g, row, 1);
+    else
+        find_leaves(g, row, 0);
 }
 
 /* Ask for the memory of a leaf early: its votes, and what its race begins with. */
@@ -455,26 +511,13 @@ static inline void fetch(const ef_grove *g, const ef_sapling *tree, int leaf)
 static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
 {
     const ef_plan *p = &g->plan;
-    size_t width = p->width ? (size_t)p->width : 1;
-    memset(g->out, 0, (size_t)g->memories * width * sizeof *g->out);
+    uint32_t number = (uint32_t)(g->seen % LONG);
     find_all(g, row);
     for (int32_t t = 0; t <= p->n_trees; t++)
         fetch(g, g->trees + g->order[t], g->leaves[t]);
-    for (int32_t t = 0; t <= p->n_trees; t++) {
-        ef_sapling *tree = g->trees + g->order[t];
-        int leaf = g->leaves[t];
-        uint32_t miss = ask_all(g, tree, leaf, label, t < p->n_trees);
-        g->misses[t] = miss;
-        if (tree->tips[leaf].missed < MOST)
-            tree->tips[leaf].missed += p->width ? miss : miss >> 8;
-    }
-    for (int32_t t = 0; t < p->n_trees; t++) {
-        ef_sapling *tree = g->trees + g->order[t];
-        tree->better += g->misses[p->n_trees] < g->misses[t];
-        tree->worse += g->misses[p->n_trees] > g->misses[t];
-    }
+    ask_all(g, label, number);
     uint16_t place = keep(g, row, label);
-    uint32_t number = (uint32_t)(g->seen++ % LONG);
+    g->seen++;
     for (int32_t t = 0; t <= p->n_trees; t++)
         learn_in(g, g->trees + g->order[t], g->leaves[t], place, number, g->misses[t] != 0);
     if (g->seen % EVERY == 0)
@@ -484,7 +527,7 @@ static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
         ef_linear_learn(g, row, label);
         ef_linear_judge(g, votes, label);
     }
-    return p->width ? word_of(votes, width) : votes[0];
+    return p->width ? word_of(votes, (size_t)p->width) : votes[0];
 }
 
 /* ---- What the caller uses ---- */
@@ -533,6 +576,7 @@ void ef_grove_begin(ef_grove *g, const ef_plan *plan, const uint16_t *kinds, voi
         g->fades[k] = plan->fade ? plan->fade : SLOWER[k];
     g->quota = plan->window >> 4 ? plan->window >> 4 : 1;
     g->spare = ef_spare_of(plan);
+    g->room = ef_few_room(plan);
     g->task.criterion = plan->criterion;
     g->tree.task = &g->task;
     g->tree.width = (int32_t)ef_cells_of(plan);
@@ -592,7 +636,7 @@ uint32_t ef_grove_vote(const ef_grove *g, const float *row, uint32_t *out)
     memset(out, 0, width * sizeof *out);
     for (int32_t t = 0; t < g->plan.n_trees; t++) {
         const ef_sapling *tree = g->trees + g->order[t];
-        ask(g, ef_votes_at(g, tree, g->memory, ef_find(tree, row)), 0, out);
+        ask(g, ef_votes_at(g, tree, g->memory, ef_find(tree, row)), out);
     }
     if (g->plan.inputs)
         ef_linear_vote(g, row, out);
@@ -632,6 +676,7 @@ const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *fe
     for (int32_t i = 0; i < n; i++) {
         ef_fork *node = tree->nodes + i;
         node->feature = feature[i];
+        g->some_kinds |= feature[i] != EF_LEAF && feature[i] & EF_EQUAL;
         node->threshold = threshold[i];
         node->children[1] = (uint16_t)(left[i] - i);
         node->children[0] = (uint16_t)(right[i] - i);

@@ -1,4 +1,5 @@
-/* What the parts of the online learner share: online.c has rows and trees, online_race.c races. */
+/* What the parts of the online learner share: online.c has rows and trees, online_race.c races, and
+ * online_few.c those of few rows. */
 #ifndef EF_ONLINE_H
 #define EF_ONLINE_H
 
@@ -26,10 +27,38 @@
 #define WAITING 8 /* rows that a race counts together */
 #define TOLERANCE 0.1
 #define Z 2.25
+#define EF_FEW_BINS 16 /* and classes, of a race that lists its rows */
+#define EF_FEW_CLASSES 16
+#define EF_FEW_CELLS ((EF_FEW_BINS + 1) * EF_FEW_CLASSES / 2) /* int64_t of a histogram, at least 3 a bin */
 
 /* Those of edgeforest/linear.py. */
 #define MEMORY 1000
 #define FAR 3.0
+
+#ifdef __GNUC__ /* four numbers at once; other compilers are given loops */
+typedef float ef_four __attribute__((vector_size(16)));
+typedef int32_t ef_mask __attribute__((vector_size(16)));
+typedef uint8_t ef_bytes __attribute__((vector_size(4)));
+
+static inline ef_four ef_load(const float *from)
+{
+    ef_four x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+/* Store whole numbers as bytes. */
+static inline void ef_store(ef_mask x, uint8_t *to)
+{
+    ef_bytes bytes = __builtin_convertvector(x, ef_bytes);
+    memcpy(to, &bytes, sizeof bytes);
+}
+
+static inline ef_four ef_where(ef_mask holds, ef_four x, ef_four y)
+{
+    return (ef_four)((holds & (ef_mask)x) | (~holds & (ef_mask)y));
+}
+#endif
 
 /* A node: what is needed on the way down lies together. */
 struct ef_fork {
@@ -69,6 +98,7 @@ struct ef_live {
     uint16_t n, cuts;    /* features, and the bounds of the one that has most */
     uint16_t labels[WAITING]; /* of rows that wait to be counted */
     uint8_t times[WAITING], waiting;
+    uint16_t listed; /* rows in its list; NONE if it has histograms */
 };
 
 /* Numbers of a leaf's votes, of a bin's cells, and so on. */
@@ -128,11 +158,26 @@ static inline int ef_goes_left(float x, unsigned f, float threshold)
     return (x <= threshold) | ((x != x) & missing_left); /* no branch */
 }
 
+/* Whether no number of a row is missing. */
+static inline int ef_is_whole(const float *row, int32_t m)
+{
+    int missing = 0;
+    for (int32_t f = 0; f < m; f++)
+        missing |= row[f] != row[f];
+    return !missing;
+}
+
 /* The child of a node that a row goes to. */
 static inline const ef_fork *ef_next(const ef_fork *node, const float *row)
 {
     unsigned f = node->feature;
     return node + node->children[ef_goes_left(row[f & EF_FEATURE], f, node->threshold)];
+}
+
+/* The same if no number is missing, and no feature has categories. */
+static inline const ef_fork *ef_next_plain(const ef_fork *node, const float *row)
+{
+    return node + node->children[row[node->feature & EF_FEATURE] <= node->threshold];
 }
 
 /* The leaf that a row reaches. */
@@ -175,6 +220,15 @@ static inline unsigned ef_times_of(const ef_grove *g, const ef_sapling *tree, ui
     return g->times[at < LONG ? at : at - LONG];
 }
 
+/* Add a target to the sums of a bin. */
+static inline void ef_add_target(int64_t *cell, uint32_t target, uint32_t times)
+{
+    int64_t sum = (int64_t)times * target;
+    cell[0] += times;
+    cell[1] += sum;
+    cell[2] += sum * target;
+}
+
 /* End the race of a leaf. */
 static inline void ef_release(ef_grove *g, ef_sapling *tree, int node)
 {
@@ -193,6 +247,30 @@ int ef_live_look(ef_grove *g, ef_sapling *tree, int node, int n_stack);
 /* Start races of the leaves on the stack with the rows of the window that reached them, and likewise
  * of their children. */
 void ef_live_grow(ef_grove *g, ef_sapling *tree, int n_stack);
+
+/* Find the bins of a row, given as the numbers of the features of a race. */
+void ef_find_bins(const ef_grove *g, int slot, const float *x, uint8_t *bins);
+
+/* Make the histograms of a race empty; and count a row in them, given by its bins. */
+void ef_clear_cells(ef_grove *g, int slot);
+void ef_count_bins(ef_grove *g, int slot, const uint8_t *bins, uint32_t label, uint32_t times);
+
+/* How many rows a race may list; 0 if it may not. */
+int32_t ef_few_room(const ef_plan *p);
+
+/* Add a row, given as the numbers of the features of a race, to its list; returns 0 if there is no room, or
+ * a number is missing. */
+int ef_few_add(ef_grove *g, int slot, const float *x, uint32_t label, uint32_t times);
+
+/* Count the listed rows into histograms instead; or into that of one feature alone. */
+void ef_few_unlist(ef_grove *g, int slot);
+void ef_few_histogram(const ef_grove *g, int slot, size_t i, void *to);
+
+/* Whether rows are listed and count too often to be judged by ef_few_best. */
+int ef_few_many(const ef_grove *g, int slot);
+
+/* Sum up the rows that are listed, and find the best arm of each feature and its gain. */
+void ef_few_best(ef_grove *g, int slot, int64_t *size, ef_real *impurity, ef_real *rest);
 
 /* The place of the largest, the first of equals. */
 uint32_t ef_largest(const uint32_t *values, size_t n);

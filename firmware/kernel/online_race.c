@@ -35,25 +35,53 @@ typedef struct {
     uint16_t starts[255];  /* of the parts, in `places` */
 } ef_choice;
 
-/* Find the smallest and largest number and the count of missing ones of n features, side by side. */
+/* Find the smallest and largest number and the count of missing ones of a feature. */
+static void span_of_one(const ef_grove *g, const ef_choice *rows, size_t f, const ef_span *to)
+{
+    float low = EF_HUGE, high = -EF_HUGE;
+    int32_t missing = 0;
+    for (int k = 0; k < rows->look; k++) {
+        float x = g->values[rows->looked[k] * (size_t)g->plan.m + f];
+        low = x < low ? x : low;
+        high = x > high ? x : high;
+        missing += x != x;
+    }
+    to->low[f] = low;
+    to->high[f] = high;
+    to->missing[f] = missing;
+}
+
+/* The same of four features, side by side. */
+static inline void span_of_four(const ef_grove *g, const ef_choice *rows, size_t f, const ef_span *to)
+{
+#ifdef __GNUC__
+    ef_four low = {EF_HUGE, EF_HUGE, EF_HUGE, EF_HUGE}, high = -low;
+    ef_mask missing = {0, 0, 0, 0};
+    for (int k = 0; k < rows->look; k++) {
+        ef_four x = ef_load(g->values + rows->looked[k] * (size_t)g->plan.m + f);
+        low = ef_where(x < low, x, low);
+        high = ef_where(x > high, x, high);
+        missing -= x != x;
+    }
+    memcpy(to->low + f, &low, sizeof low);
+    memcpy(to->high + f, &high, sizeof high);
+    memcpy(to->missing + f, &missing, sizeof missing);
+#else
+    for (size_t l = 0; l < 4; l++)
+        span_of_one(g, rows, f + l, to);
+#endif
+}
+
+/* The same of n features, from f on. */
 static void find_spans(const ef_grove *g, const ef_choice *rows, size_t f, size_t n, const ef_span *to)
 {
-    float *low = to->low + f, *high = to->high + f;
-    int32_t *missing = to->missing + f;
-    for (size_t i = 0; i < n; i++) {
-        low[i] = EF_HUGE;
-        high[i] = -EF_HUGE;
-        missing[i] = 0;
-    }
-    for (int k = 0; k < rows->look; k++) {
-        const float *row = g->values + rows->looked[k] * (size_t)g->plan.m + f;
-        for (size_t i = 0; i < n; i++) {
-            float x = row[i];
-            low[i] = x < low[i] ? x : low[i];
-            high[i] = x > high[i] ? x : high[i];
-            missing[i] += x != x;
-        }
-    }
+    size_t at = 0;
+    for (; at + 4 <= n; at += 4)
+        span_of_four(g, rows, f + at, to);
+    if (at < n && n >= 4)
+        span_of_four(g, rows, f + n - 4, to);
+    for (; n < 4 && at < n; at++)
+        span_of_one(g, rows, f + at, to);
 }
 
 static void choose_rows(const ef_grove *g, int n, ef_choice *rows)
@@ -63,7 +91,7 @@ static void choose_rows(const ef_grove *g, int n, ef_choice *rows)
     rows->part = (uint32_t)(n / rows->take);
     rows->look = n < LOOK ? n : LOOK;
     for (int k = 0; k < rows->look; k++)
-        rows->looked[k] = g->places[k * n / rows->look];
+        rows->looked[k] = g->places[n <= LOOK ? k : k * n / LOOK];
     for (int k = 0; k < rows->take; k++)
         rows->starts[k] = (uint16_t)(k * n / rows->take);
 }
@@ -151,61 +179,122 @@ static int finish_cuts(float *cuts, int n, size_t lanes)
     return found;
 }
 
-/* Find the bins of four features: one more than the bounds below a number, 0 if it is missing. */
-static inline void bins_of_four(const float *cuts, size_t step, int n, const float *x, int32_t *bins)
+/* Finish four sorted lanes; `found` is how many bounds each has. */
+static void finish_four(float *cuts, int n, size_t lanes, int32_t *found)
 {
-    int32_t b[4];
-    for (int l = 0; l < 4; l++)
-        b[l] = x[l] == x[l];
-    for (int k = 0; k < n; k++, cuts += step)
-        for (int l = 0; l < 4; l++) /* no branch */
-            b[l] += cuts[l] < x[l];
-    for (int l = 0; l < 4; l++)
-        bins[l] = b[l];
+#ifdef __GNUC__
+    const float huge = (float)INFINITY;
+    ef_four x = ef_load(cuts);
+    ef_mask count = -(x < huge), twice = {0, 0, 0, 0};
+    for (int k = 1; k < n; k++) {
+        ef_four before = x;
+        x = ef_load(cuts + (size_t)k * lanes);
+        count -= x < huge;
+        twice |= (x == before) & (x < huge);
+    }
+    memcpy(found, &count, sizeof count);
+    if (!(twice[0] | twice[1] | twice[2] | twice[3]))
+        return;
+#endif
+    for (size_t l = 0; l < 4; l++)
+        found[l] = finish_cuts(cuts + l, n, lanes);
 }
 
-/* Find the bins of a row, given as the numbers of the features of a race. */
-static void find_bins(const ef_grove *g, size_t first, const ef_live *race, const float *x, int32_t *bins)
+#ifdef __GNUC__
+/* Find the bins of one to three times four features: one more than the bounds below a number, 0 if it is
+ * missing. The second four begin at `b`, the last at `c`. */
+static inline void bins_of(const float *cuts, size_t step, int n, const float *x, size_t b, size_t c,
+                           uint8_t *bins)
 {
-    size_t step = (size_t)g->plan.max_features, n = race->n, at = 0;
-    const float *cuts = g->cuts + first / step * ef_cuts_of(&g->plan);
-    for (; at + 4 <= n; at += 4)
-        bins_of_four(cuts + at, step, race->cuts, x + at, bins + at);
-    if (at < n && n >= 4)
-        bins_of_four(cuts + n - 4, step, race->cuts, x + n - 4, bins + n - 4);
-    for (; n < 4 && at < n; at++) {
-        bins[at] = x[at] == x[at];
-        for (int k = 0; k < race->cuts; k++)
-            bins[at] += cuts[(size_t)k * step + at] < x[at];
+    ef_four u = ef_load(x), v = ef_load(x + b), w = ef_load(x + c);
+    ef_mask i = -(u == u), j = -(v == v), k = -(w == w);
+    for (int t = 0; t < n; t++, cuts += step) {
+        ef_four none = {0, 0, 0, 0}, d = ef_load(cuts);
+        i -= d < u; /* what is true is -1 */
+        j -= (b ? ef_load(cuts + b) : none) < v;
+        k -= (c ? ef_load(cuts + c) : none) < w;
     }
+    ef_store(i, bins);
+    if (b)
+        ef_store(j, bins + b);
+    if (c)
+        ef_store(k, bins + c);
+}
+#else
+/* Find the bin of one number. */
+static inline uint8_t bin_of(const float *cuts, size_t step, int n, float x)
+{
+    int b = x == x;
+    for (int k = 0; k < n; k++)
+        b += cuts[(size_t)k * step] < x;
+    return (uint8_t)b;
+}
+#endif
+
+void ef_find_bins(const ef_grove *g, int slot, const float *x, uint8_t *bins)
+{
+    const ef_live *race = g->slots + slot;
+    size_t step = (size_t)g->plan.max_features, n = race->n, at = 0, first = (size_t)slot * step;
+    const float *cuts = g->cuts + (size_t)slot * ef_cuts_of(&g->plan);
+#ifdef __GNUC__
+    uint8_t few[4];
+    for (; n - at > 12; at += 12)
+        bins_of(cuts + at, step, race->cuts, x + at, 4, 8, bins + at);
+    if (n - at > 8)
+        bins_of(cuts + at, step, race->cuts, x + at, 4, n - at - 4, bins + at);
+    else if (n - at > 4)
+        bins_of(cuts + at, step, race->cuts, x + at, n - at - 4, 0, bins + at);
+    else if (n >= 4)
+        bins_of(cuts + n - 4, step, race->cuts, x + n - 4, 0, 0, bins + n - 4);
+    else /* other memory of the grove lies behind both, so that four may be read */
+        bins_of(cuts, step, race->cuts, x, 0, 0, few);
+    if (n < 4)
+        memcpy(bins, few, n);
+#else
+    for (; at < n; at++)
+        bins[at] = bin_of(cuts + at, step, race->cuts, x[at]);
+#endif
     for (at = 0; g->some_kinds && at < n; at++)
         if (g->kinds[g->raced[first + at]])
-            bins[at] = x[at] >= 1.0f && x[at] <= (float)g->bins[first + at] ? (int32_t)x[at] : 0;
+            bins[at] = x[at] >= 1.0f && x[at] <= (float)g->bins[first + at] ? (uint8_t)x[at] : 0;
 }
 
-/* Count a row, given as the numbers of the features of a race. */
-static void count_row(ef_grove *g, int slot, const float *x, uint32_t label, uint32_t times)
+void ef_clear_cells(ef_grove *g, int slot)
+{
+    const ef_plan *p = &g->plan;
+    size_t of_bin = ef_cells_of(p) * ef_cell_bytes(p), cells = (size_t)p->stride * of_bin;
+    size_t first = (size_t)slot * (size_t)p->max_features;
+    for (size_t i = first; i < first + g->slots[slot].n; i++)
+        memset((unsigned char *)g->cells + i * cells, 0, ((size_t)g->bins[i] + 1) * of_bin);
+}
+
+void ef_count_bins(ef_grove *g, int slot, const uint8_t *bins, uint32_t label, uint32_t times)
 {
     const ef_plan *p = &g->plan;
     const ef_live *race = g->slots + slot;
     size_t width = ef_cells_of(p), stride = (size_t)p->stride * width;
-    size_t first = (size_t)slot * (size_t)p->max_features;
-    int32_t *bins = g->lane_bins;
-    find_bins(g, first, race, x, bins);
+    size_t first = (size_t)slot * (size_t)p->max_features * stride;
     if (p->width) {
-        int32_t *cells = (int32_t *)g->cells + first * stride + label;
+        int32_t *cells = (int32_t *)g->cells + first + label;
         for (size_t i = 0; i < race->n; i++, cells += stride)
-            cells[(size_t)bins[i] * width] += (int32_t)times;
+            cells[bins[i] * width] += (int32_t)times;
         return;
     }
-    int64_t one = times, sum = one * label, square = sum * label;
-    int64_t *cells = (int64_t *)g->cells + first * stride;
-    for (size_t i = 0; i < race->n; i++, cells += stride) {
-        int64_t *cell = cells + 3 * bins[i];
-        cell[0] += one;
-        cell[1] += sum;
-        cell[2] += square;
+    int64_t *cells = (int64_t *)g->cells + first;
+    for (size_t i = 0; i < race->n; i++, cells += stride)
+        ef_add_target(cells + 3 * bins[i], label, times);
+}
+
+/* Count or list a row, given as the numbers of the features of a race. */
+static void count_row(ef_grove *g, int slot, const float *x, uint32_t label, uint32_t times)
+{
+    if (g->slots[slot].listed != NONE) {
+        if (ef_few_add(g, slot, x, label, times))
+            return;
+        ef_few_unlist(g, slot);
     }
+    ef_find_bins(g, slot, x, g->lane_bins);
+    ef_count_bins(g, slot, g->lane_bins, label, times);
 }
 
 /* Read the numbers of a race's features from a row of the window. */
@@ -252,6 +341,7 @@ static int32_t draw_features(ef_grove *g, uint16_t *features, int n)
     const ef_plan *p = &g->plan;
     size_t racing = 0, lanes = ef_lanes_of(p);
     int together = p->m <= 4 * p->max_features; /* most of them will be drawn, or cost little */
+    int32_t counts[4];
     ef_choice rows;
     choose_rows(g, n, &rows);
     if (together)
@@ -270,7 +360,9 @@ static int32_t draw_features(ef_grove *g, uint16_t *features, int n)
     g->new_n_cuts = 0;
     for (size_t c = 0; c < racing; c++) {
         unsigned f = g->new_raced[c];
-        int found = finish_cuts(g->new_cuts + c, rows.take, lanes);
+        if (c % 4 == 0)
+            finish_four(g->new_cuts + c, rows.take, lanes, counts);
+        int found = counts[c % 4];
         if (!found && !g->kinds[f] && g->spans.low[f] < g->spans.high[f])
             g->new_cuts[(size_t)found++ * lanes + c] = g->spans.low[f];
         g->new_bins[c] = (uint8_t)(g->kinds[f] ? g->kinds[f] : found + 1);
@@ -285,20 +377,23 @@ static void open_race(ef_grove *g, ef_sapling *tree, int node, int slot, int32_t
     const ef_plan *p = &g->plan;
     ef_live *race = g->slots + slot;
     size_t some = (size_t)p->max_features, first = (size_t)slot * some;
-    size_t of_bin = ef_cells_of(p) * ef_cell_bytes(p), cells = (size_t)p->stride * of_bin;
     float *cuts = g->cuts + (size_t)slot * ef_cuts_of(p);
+    int categories = 0;
     memcpy(g->raced + first, g->new_raced, (size_t)racing * sizeof *g->raced);
     memcpy(g->bins + first, g->new_bins, (size_t)racing);
     for (size_t k = 0; k < (size_t)g->new_n_cuts; k++)
         memcpy(cuts + k * some, g->new_cuts + k * ef_lanes_of(p), (size_t)racing * sizeof *cuts);
-    for (size_t i = first; i < first + (size_t)racing; i++)
-        memset((unsigned char *)g->cells + i * cells, 0, ((size_t)g->bins[i] + 1) * of_bin);
+    for (int32_t i = 0; g->some_kinds && i < racing; i++)
+        categories |= g->kinds[g->new_raced[i]] != 0;
     race->tree = (uint16_t)(tree - g->trees);
     race->node = (uint16_t)node;
     race->n = (uint16_t)racing;
     race->cuts = (uint16_t)g->new_n_cuts;
     race->waiting = 0;
     race->seen = race->squares = 0;
+    race->listed = g->room && !categories ? 0 : NONE;
+    if (race->listed == NONE)
+        ef_clear_cells(g, slot);
     tree->tips[node].slot = (uint16_t)slot;
 }
 
@@ -436,14 +531,21 @@ static void split(ef_grove *g, ef_sapling *tree, int node, const ef_contender *l
     g->stack[n_stack + 1] = (uint16_t)a;
 }
 
-/* Describe a feature in the race of a slot. */
+/* Describe a feature in the race of a slot, and its best arm. */
 static void describe(const ef_grove *g, int slot, int i, ef_contender *c)
 {
     size_t at = (size_t)slot * (size_t)g->plan.max_features + (size_t)i;
     c->feature = g->raced[at];
     c->bins = g->bins[at];
     c->equal = g->kinds[c->feature] > 0;
+    c->bin = (uint8_t)g->arms[i];
+    c->missing_left = (uint8_t)(g->arms[i] >> 8);
+    c->gain = g->gains[i];
     c->h = at * (size_t)g->plan.stride * ef_cells_of(&g->plan);
+    if (g->slots[slot].listed != NONE) {
+        c->h = 0;
+        ef_few_histogram(g, slot, (size_t)i, g->tree.cells);
+    }
 }
 
 /* Whether no other feature of a race can gain much more than the leading one. */
@@ -452,48 +554,59 @@ static int beats_all(ef_grove *g, int slot, const ef_contender *lead, ef_real re
     ef_real slack = TOLERANCE * lead->gain, least = EF_TOLERANCE_IMPURITY * impurity;
     slack = least > slack ? least : slack;
     for (int i = 0; i < g->slots[slot].n; i++) {
-        ef_contender *c = g->contender;
         if (i == g->lead || !g->arms[i])
             continue;
-        describe(g, slot, i, c);
-        c->bin = (uint8_t)g->arms[i];
-        c->missing_left = (uint8_t)(g->arms[i] >> 8);
-        ef_real variance = ef_variance(&g->tree, c, rest);
+        describe(g, slot, i, g->contender);
+        ef_real variance = ef_variance(&g->tree, g->contender, rest);
         if (g->gains[i] - lead->gain + Z * ef_root(variance + lead->variance) > slack)
             return 0;
     }
     return 1;
 }
 
+/* Sum up the histograms of a race, and find the best arm of each feature and its gain. */
+static void find_arms(ef_grove *g, int slot, int64_t *size, ef_real *impurity, ef_real *rest)
+{
+    const ef_live *race = g->slots + slot;
+    ef_contender *c = g->contender;
+    for (int i = 0; i < race->n; i++) {
+        g->arms[i] = 0;
+        describe(g, slot, i, c);
+        if (i == 0) {
+            *size = ef_sum_up(&g->tree, c, impurity);
+            if (*impurity <= 0)
+                return;
+            *rest = (ef_real)race->squares / (ef_real)(*size * *size);
+        }
+        if (!ef_best(&g->tree, c, *size, g->plan.least, *rest))
+            continue;
+        g->gains[i] = c->gain;
+        g->arms[i] = (uint16_t)(c->bin | c->missing_left << 8);
+    }
+}
+
 /* Whether the race of a slot is decided; sets the leading feature. */
 static int is_decided(ef_grove *g, int slot, ef_contender *lead)
 {
     const ef_live *race = g->slots + slot;
-    ef_contender *c = g->contender;
     ef_real impurity = 0.0, rest = 0.0;
     int64_t size = 0;
     int found = -1;
-    for (int i = 0; race->seen && i < race->n; i++) {
-        describe(g, slot, i, c);
-        if (i == 0) {
-            size = ef_sum_up(&g->tree, c, &impurity);
-            if (impurity <= 0)
-                return 0;
-            rest = (ef_real)race->squares / (ef_real)(size * size);
-        }
-        g->arms[i] = 0;
-        if (!ef_best(&g->tree, c, size, g->plan.least, rest))
-            continue;
-        g->gains[i] = c->gain;
-        g->arms[i] = (uint16_t)(c->bin | c->missing_left << 8);
-        if (found < 0 || c->gain > g->gains[found]) {
+    if (!race->seen)
+        return 0;
+    if (race->listed == NONE)
+        find_arms(g, slot, &size, &impurity, &rest);
+    else
+        ef_few_best(g, slot, &size, &impurity, &rest);
+    if (impurity <= 0)
+        return 0;
+    for (int i = 0; i < race->n; i++)
+        if (g->arms[i] && (found < 0 || g->gains[i] > g->gains[found]))
             found = i;
-            memcpy(lead, c, EF_CONTENDER_HEAD);
-        }
-    }
     if (found < 0)
         return 0;
     g->lead = found;
+    describe(g, slot, found, lead);
     lead->variance = ef_variance(&g->tree, lead, rest);
     if (lead->gain <= SURE * ef_root(lead->variance))
         return 0;
@@ -505,9 +618,13 @@ int ef_live_look(ef_grove *g, ef_sapling *tree, int node, int n_stack)
     int slot = tree->tips[node].slot;
     int full = is_full(g, tree); /* other leaves may have split meanwhile */
     ef_contender lead;
-    g->tree.cells = g->cells;
+    int64_t one[EF_FEW_CELLS]; /* the histogram of one feature, if the rows are listed */
     count_waiting(g, slot);
+    if (ef_few_many(g, slot))
+        ef_few_unlist(g, slot);
+    g->tree.cells = g->slots[slot].listed == NONE ? g->cells : one;
     if (!full && is_decided(g, slot, &lead)) {
+        describe(g, slot, g->lead, &lead); /* its histogram may have been overwritten */
         split(g, tree, node, &lead, n_stack);
         return 2;
     }
