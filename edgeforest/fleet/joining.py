@@ -72,6 +72,7 @@ class Sent:
     name: str
     model: bytes = field(repr=False)
     rows: int | None = None
+    problem: str = ""  # why the model did not arrive, where that is known
 
 
 @dataclass
@@ -178,6 +179,8 @@ def join(
         verdict = Verdict(str(sent.name), len(sent.model), _rows(sent.rows))
         verdicts.append(verdict)
         try:
+            if sent.problem:
+                raise ValueError(sent.problem)
             if len(names) >= limits.devices:
                 raise ValueError(f"there are {limits.devices:,} models already")
             if sent.name in names:
@@ -227,31 +230,47 @@ class Fleet:
         """Join what devices sent in this round, and what those without a good model sent before."""
         self.done += 1
         given = list(models)
-        joint = join(given, self.X, self.y, **self.options)
-        heard = {verdict.name: verdict for verdict in joint.verdicts}
-        fine = set(joint.accepted)
-        self._good = {
-            n: kept for n, kept in self._good.items() if kept[0] >= self.done - self.rounds
-        }
-        earlier = {name: kept for name, kept in self._good.items() if name not in fine}
-        if earlier:
-            used = [sent for sent in given if sent.name in fine]
-            kept = [sent for _, sent in earlier.values()]
-            joint = join([*used, *kept], self.X, self.y, **self.options)
-            for verdict in joint.verdicts:
-                if verdict.name in earlier:
-                    why = heard[verdict.name].reason if verdict.name in heard else "it is silent"
-                    verdict.note = (
-                        f"{why}, so its model of round {earlier[verdict.name][0]} is used"
-                    )
+        oldest = self.done - self.rounds
+        self._good = {name: kept for name, kept in self._good.items() if kept[0] >= oldest}
+        needed = dict.fromkeys({*self._good} - {sent.name for sent in given}, "it is silent")
+        # What cannot be read is replaced before the others are judged by what all of them know.
+        for sent in given:
+            if sent.name in self._good and (problem := self._problem(sent)):
+                needed[sent.name] = problem
+        joint = self._join([sent for sent in given if sent.name not in needed], needed)
+        bad = {v.name: v.reason for v in joint.verdicts if v.reason and v.name in self._good}
+        if {*bad} - {*needed}:  # they sent something better before
+            left_out = [verdict for verdict in joint.verdicts if verdict.reason]
+            fine = {*joint.accepted}
+            used = [s for s in given if s.name in fine and s.name not in needed]
+            joint = self._join(used, {**bad, **needed})
             told = {verdict.name for verdict in joint.verdicts}
-            joint.verdicts += [verdict for name, verdict in heard.items() if name not in told]
-        used_now = set(joint.accepted) - set(earlier)
-        self._good.update((s.name, (self.done, s)) for s in given if s.name in used_now)
+            joint.verdicts += [verdict for verdict in left_out if verdict.name not in told]
+        new = {v.name for v in joint.verdicts if not v.reason and not v.note}
+        self._good.update((sent.name, (self.done, sent)) for sent in given if sent.name in new)
+        return joint
+
+    def _problem(self, sent: Sent) -> str:
+        """Why a model cannot be read; nothing if it can."""
+        try:
+            if not sent.problem:
+                read(sent.model, self.options.get("limits"), self.options.get("key"))
+        except ValueError as error:
+            return str(error)
+        return sent.problem
+
+    def _join(self, given: list[Sent], why: dict[str, str]) -> Joint:
+        """Join these and earlier models of those in `why`, which says why they are needed."""
+        kept = [sent for name, (_, sent) in self._good.items() if name in why]
+        joint = join([*given, *kept], self.X, self.y, **self.options)
+        for verdict in joint.verdicts:
+            if verdict.name in why:
+                number = self._good[verdict.name][0]
+                verdict.note = f"{why[verdict.name]}, so its model of round {number} is used"
         return joint
 
 
-def read(model: bytes, limits: Limits, key: str | bytes | None = None) -> Forest:
+def read(model: bytes, limits: Limits | None = None, key: str | bytes | None = None) -> Forest:
     """A forest from bytes that a stranger sent; a ValueError says why it is refused.
 
     >>> read(b"x" * 2000, Limits(bytes=1000))
@@ -260,6 +279,7 @@ def read(model: bytes, limits: Limits, key: str | bytes | None = None) -> Forest
     """
     if not isinstance(model, (bytes, bytearray, memoryview)):
         raise ValueError(f"a model must be bytes, got {type(model).__name__}")
+    limits = limits or Limits()
     _most(len(model), limits.bytes, "byte")
     text = bytes(model)
     if key is not None:
