@@ -9,7 +9,8 @@ A board needs no Flower. It publishes what `forest.save` wrote, in pieces that i
     fleet/NAME/0 ...    the pieces, one after the other; QoS 1
     fleet/joint/begin   the same of the joint model, which is kept for whoever comes later (retained)
     fleet/joint/0 ...
-    fleet/state         what became of each device's model, as JSON (retained)
+    fleet/state         what became of each device's model, as JSON (retained); it is there as soon
+                        as somebody listens
 
 Models are checked before they are used: see docs/fleet.md. After `--wait` seconds without a new
 model those that have come are joined; who is silent keeps its last good model. `publish` below has
@@ -74,7 +75,10 @@ class Inbox:
             head = {key: int(given[key]) for key in ("pieces", "bytes", "rows")}
         except (ValueError, TypeError, KeyError, OverflowError):
             return self._end(name, Sent(name, b"", problem="what it began with makes no sense"))
-        if not 0 < head["bytes"] <= self.limits.bytes or not 0 < head["pieces"] <= head["bytes"]:
+        if not 0 < head["pieces"] <= head["bytes"]:
+            why = f"it has {head['bytes']:,} bytes in {head['pieces']:,} pieces"
+            return self._end(name, Sent(name, b"", problem=why))
+        if head["bytes"] > self.limits.bytes:
             most = f"at most {self.limits.bytes:,} are accepted"
             return self._end(
                 name, Sent(name, b"", problem=f"it has {head['bytes']:,} bytes, {most}")
@@ -98,7 +102,8 @@ class Inbox:
             for name, head in self.heads.items()
             if name not in self.whole
         ]
-        sent, self.whole = [*self.whole.values(), *cut], {}
+        sent = [*self.whole.values(), *cut]
+        self.heads, self.pieces, self.whole = {}, {}, {}
         return sent
 
 
@@ -128,6 +133,7 @@ class Aggregator:
                            key=Path(args.key).read_bytes() if args.key else None)  # fmt: skip
         self.client = mqtt.Client(versions.VERSION2, client_id="edgeforest_fleet")
         self.client.on_connect = lambda *_: self.client.subscribe(f"{args.topic}/+/+", qos=1)
+        self.client.on_subscribe = lambda *_: self.tell([])
         self.client.on_message = self.message
         self.latest = 0.0  # when the last model became whole; 0 if there is none
         self.stopping = False
@@ -151,8 +157,15 @@ class Aggregator:
                 return self.client.publish(topic, payload, qos=1, retain=True)
 
             publish(send, f"{self.args.topic}/joint", model, rows)
-        state = [{"name": v.name, "weight": round(v.weight, 4), "rejected": v.reason, "note": v.note}
-                 for v in joint.verdicts]  # fmt: skip
+        self.tell(
+            [
+                {"name": v.name, "weight": v.weight, "rejected": v.reason, "note": v.note}
+                for v in joint.verdicts
+            ]
+        )
+
+    def tell(self, state: list[dict[str, Any]]) -> None:
+        """Publish what became of each device's model; before the first round: that we listen."""
         text = json.dumps({"round": self.fleet.done, "devices": state})
         self.client.publish(f"{self.args.topic}/state", text, qos=1, retain=True)
 
