@@ -1,6 +1,6 @@
 """Forests of 10, 100 and 1,000 devices joined by a tree of aggregators; and what noise on votes costs.
 
-    python -m benchmarks.fleet [--quick] [--seeds 2]
+    python -m benchmarks.fleet [--quick] [--devices 10 100 1000] [--seeds 2]
 
 A device has 300 rows of three or four of eight classes, one of them in most of its rows. 20 % of the
 devices are silent. 5 % are hostile: they send garbage, a forest of shuffled labels, or one that
@@ -11,19 +11,22 @@ peak memory are those of the largest single join; bytes are what one device send
 at the top. The last lines are arithmetic, not measured: the same tree for a million devices.
 
 The second table joins 20 honest devices: votes with fewer levels, leaves of more rows, and Laplace
-noise on the votes of each leaf, with its price in accuracy.
+noise on the votes of each leaf, with its price in accuracy. The third asks whether a second round is
+worth it, on the four machines of examples/fleet.
 """
 
 import argparse
+import importlib
 import math
 import random
+import sys
 import time
 import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks import command
+from benchmarks import ROOT, command
 from benchmarks.common import about, mean_and_error
 from edgeforest import Forest, train
 from edgeforest.export import shrink
@@ -208,17 +211,56 @@ def privacy(seeds: range) -> None:
         print(f"| {name} | {mean:.3f} ± {error:.3f} | {np.mean(sizes):.1f} |", flush=True)
 
 
+def second_round(seeds: range) -> None:
+    """Print whether trees for rows that the joint forest gets wrong are worth a second round."""
+    sys.path.insert(0, str(ROOT / "examples" / "fleet"))
+    devices = importlib.import_module("devices")
+    names = ("pump", "fan", "saw", "press")
+    parts = {n: ([r[:-1] for r in rows], [r[-1] for r in rows])
+             for n in (*names, "test") for rows in [devices.rows_of(n)]}  # fmt: skip
+
+    def sent(name: str, seed: int, weights: list[int] | None = None) -> Sent:
+        X, y = parts[name]
+        grown = train(X, y, n_trees=20, max_depth=8, seed=seed, sample_weight=weights)
+        return Sent(f"{name} {seed}", grown.to_json().encode(), len(X))
+
+    def right(forest: Forest | None) -> float:
+        X, y = parts["test"]
+        found = forest.predict(X) if forest else [None] * len(y)
+        return float(np.mean([a == b for a, b in zip(found, y, strict=True)]))
+
+    weights = (1, 2, 4, 8)
+    titles = [f"wrong rows count {w} times" for w in weights]
+    print(f"\n| one round | two, {' | two, '.join(titles)} |\n|{'---|' * (len(weights) + 1)}")
+    scores: list[list[float]] = []
+    for seed in seeds:
+        first = [sent(name, seed) for name in names]
+        joint = join(first).forest
+        assert joint is not None
+        scores.append([right(joint)])
+        for weight in weights:
+            more = []
+            for name in names:
+                X, y = parts[name]
+                wrong = [weight if a != b else 1 for a, b in zip(joint.predict(X), y, strict=True)]
+                more.append(sent(name, seed + 100, wrong))
+            scores[-1].append(right(join([*first, *more]).forest))
+    cells = [f"{m:.3f} ± {e:.3f}" for m, e in map(mean_and_error, zip(*scores, strict=True))]
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="10 and 100 devices, one seed")
+    parser.add_argument("--devices", type=int, nargs="+", help="fleets of these sizes alone")
     parser.add_argument("--seeds", type=int, default=2)
     args = parser.parse_args()
     seeds = range(1 if args.quick else args.seeds)
     print(f"{command()}\n{about()}\n")
     columns: list[str] = []
-    for n in (10, 100) if args.quick else (10, 100, 1000):
+    for n in args.devices or ((10, 100) if args.quick else (10, 100, 1000)):
         for with_rows in (True, False):
             found = [fleet(n, seed, with_rows) for seed in seeds]
             if not columns:
@@ -238,7 +280,9 @@ def main() -> None:
         f"{levels * per:.0f} s of it in parallel. Devices send {million * size / 1e6:,.1f} GB; no "
         f"aggregator sees more than {FAN_IN * max(size, MAX_BYTES / 1000) / 1000:.1f} MB."
     )
-    privacy(seeds)
+    if not args.devices:
+        privacy(seeds)
+        second_round(range(len(seeds) + 1))
 
 
 if __name__ == "__main__":

@@ -97,6 +97,11 @@ def test_whatever_a_device_replies_is_a_line_and_never_an_error(told: dict[str, 
 
 
 @needs_flower
+def test_more_rounds_are_better(told: dict[str, Any]) -> None:
+    assert told["again"][1] > told["again"][0] + 0.01
+
+
+@needs_flower
 def test_the_joint_model_comes_back_to_the_devices(told: dict[str, Any]) -> None:
     assert told["without"]["delivered"] == [True, True, True, False]  # press was silent
 

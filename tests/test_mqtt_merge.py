@@ -40,7 +40,7 @@ def test_models_go_there_in_pieces_and_the_joint_one_comes_back(tmp_path: Path) 
     devices.write(tmp_path)
     with Mosquitto(tmp_path) as broker:
         command = [sys.executable, str(ROOT / "examples" / "fleet" / "mqtt_merge.py")]
-        options = f"--port {broker.port} --host 127.0.0.1 --wait 0.5 --rounds 1 --rows server.csv"
+        options = f"--port {broker.port} --host 127.0.0.1 --wait 999 --devices 4 --rounds 1 --rows server.csv"
         observer = Observer(broker.port, "fleet/joint/+", "fleet/state")
         merging = subprocess.Popen(
             [*command, *options.split()], cwd=tmp_path, stdout=subprocess.PIPE, text=True

@@ -12,8 +12,8 @@ A board needs no Flower. It publishes what `forest.save` wrote, in pieces that i
     fleet/state         what became of each device's model, as JSON (retained); it is there as soon
                         as somebody listens
 
-Models are checked before they are used: see docs/fleet.md. After `--wait` seconds without a new
-model those that have come are joined; who is silent keeps its last good model. `publish` below has
+Models are checked before they are used: see docs/fleet.md. When `--devices` have come, or after
+`--wait` seconds without a new model, those that are there are joined; who is silent keeps its last good model. `publish` below has
 no more than a board has: `umqtt.simple` can do it.
 """
 
@@ -136,6 +136,7 @@ class Aggregator:
         self.client.on_subscribe = lambda *_: self.tell([])
         self.client.on_message = self.message
         self.latest = 0.0  # when the last model became whole; 0 if there is none
+        self.unsent: list[Any] = []  # what the broker has not confirmed yet
         self.stopping = False
 
     def message(self, _client: Any, _data: Any, message: Any) -> None:
@@ -153,10 +154,7 @@ class Aggregator:
             model = joint.forest.to_json().encode()
             rows = sum(verdict.rows or 0 for verdict in joint.verdicts if not verdict.reason)
 
-            def send(topic: str, payload: bytes) -> Any:
-                return self.client.publish(topic, payload, qos=1, retain=True)
-
-            publish(send, f"{self.args.topic}/joint", model, rows)
+            publish(self.send, f"{self.args.topic}/joint", model, rows)
         self.tell(
             [
                 {"name": v.name, "weight": v.weight, "rejected": v.reason, "note": v.note}
@@ -167,7 +165,12 @@ class Aggregator:
     def tell(self, state: list[dict[str, Any]]) -> None:
         """Publish what became of each device's model; before the first round: that we listen."""
         text = json.dumps({"round": self.fleet.done, "devices": state})
-        self.client.publish(f"{self.args.topic}/state", text, qos=1, retain=True)
+        self.send(f"{self.args.topic}/state", text.encode())
+
+    def send(self, topic: str, payload: bytes) -> None:
+        """Publish something that the broker keeps for whoever comes later."""
+        self.unsent = [sent for sent in self.unsent if not sent.is_published()]
+        self.unsent.append(self.client.publish(topic, payload, qos=1, retain=True))
 
     def run(self) -> None:
         """Listen until stopped, or for as many rounds as were asked for."""
@@ -177,9 +180,10 @@ class Aggregator:
             if not self.client.is_connected():
                 time.sleep(0.5)
                 self.client.reconnect()
-            if self.latest and time.monotonic() - self.latest > self.args.wait:
+            waited = self.latest and time.monotonic() - self.latest > self.args.wait
+            if waited or len(self.inbox.whole) >= self.args.devices:
                 self.join()
-        while self.client.want_write():  # what is still to be sent
+        while self.client.is_connected() and not all(s.is_published() for s in self.unsent):
             self.client.loop(0.1)
         self.client.disconnect()
 
@@ -192,6 +196,9 @@ def main() -> int:
     parser.add_argument("--host", default="localhost")
     parser.add_argument("--port", type=int, default=1883)
     parser.add_argument("--topic", default="fleet")
+    parser.add_argument(
+        "--devices", type=int, default=MOST_NAMES, help="join as soon as so many came"
+    )
     parser.add_argument("--wait", type=float, default=10.0, help="seconds without a new model")
     parser.add_argument("--rounds", type=int, default=-1, help="end after so many")
     parser.add_argument("--rows", help="a CSV with rows of the server's own")
