@@ -6,6 +6,7 @@ the broker reads every packet to its last byte, and notes what was published.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -13,9 +14,10 @@ import struct
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 CLIENT = """
 import socket
@@ -190,3 +192,42 @@ class Mosquitto:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+
+class Observer:
+    """A client that publishes with QoS 1, and notes what comes."""
+
+    def __init__(self, port: int, *topics: str) -> None:
+        from paho.mqtt.client import Client
+        from paho.mqtt.enums import CallbackAPIVersion
+
+        self.seen: dict[str, list[str]] = {}
+        self.changed = threading.Condition()
+        self.client = Client(CallbackAPIVersion.VERSION2, client_id="observer", clean_session=False)
+        self.client.reconnect_delay_set(1, 1)
+        self.client.on_message = self._note
+        self.client.on_connect = lambda *_: self.client.subscribe([(name, 1) for name in topics])
+        self.client.connect("127.0.0.1", port)
+        self.client.loop_start()
+
+    def _note(self, _client: Any, _data: Any, message: Any) -> None:
+        with self.changed:
+            self.seen.setdefault(message.topic, []).append(message.payload.decode())
+            self.changed.notify_all()
+
+    def say(self, topic: str, payload: Any, retain: bool = False) -> Any:
+        text = payload if isinstance(payload, bytes | str) else json.dumps(payload)
+        return self.client.publish(topic, text, qos=1, retain=retain)
+
+    def wait(self, topic: str, wanted: Callable[[str], bool]) -> str:
+        """Wait for a message like this, also among those that came before."""
+        with self.changed:
+            done = self.changed.wait_for(
+                lambda: any(map(wanted, self.seen.get(topic, ()))), PATIENCE
+            )
+            assert done, (topic, self.seen.get(topic, [])[-1:])
+            return next(filter(wanted, reversed(self.seen[topic])))
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()

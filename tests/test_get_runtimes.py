@@ -18,6 +18,7 @@ RUNTIMES = {
     "onnxruntime-node",
     "chromium",
     "mosquitto",
+    "flower",
     "compilers",
     "qemu-arm",
     "micropython-source",

@@ -11,11 +11,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import mqtt
 import pytest
 from mqtt import PATIENCE, Mosquitto, find_mosquitto
 from runtimes import GET_RUNTIMES, ROOT, needs
@@ -51,41 +51,11 @@ lamp = "stat/tas/POWER"
 NOON = 1714392000.0
 
 
-class Observer:
-    """A client that publishes with QoS 1, and notes what comes."""
+class Observer(mqtt.Observer):
+    """A client that publishes with QoS 1, and notes what the node says."""
 
     def __init__(self, port: int) -> None:
-        from paho.mqtt.client import Client
-        from paho.mqtt.enums import CallbackAPIVersion
-
-        self.seen: dict[str, list[str]] = {}
-        self.changed = threading.Condition()
-        self.client = Client(CallbackAPIVersion.VERSION2, client_id="observer", clean_session=False)
-        self.client.reconnect_delay_set(1, 1)
-        self.client.on_message = self._note
-        self.client.on_connect = lambda *_: self.client.subscribe(
-            [("edgeforest/#", 1), ("homeassistant/#", 1)]
-        )
-        self.client.connect("127.0.0.1", port)
-        self.client.loop_start()
-
-    def _note(self, _client: Any, _data: Any, message: Any) -> None:
-        with self.changed:
-            self.seen.setdefault(message.topic, []).append(message.payload.decode())
-            self.changed.notify_all()
-
-    def say(self, topic: str, payload: Any, retain: bool = False) -> Any:
-        text = payload if isinstance(payload, bytes | str) else json.dumps(payload)
-        return self.client.publish(topic, text, qos=1, retain=retain)
-
-    def wait(self, topic: str, wanted: Callable[[str], bool]) -> str:
-        """Wait for a message like this, also among those that came before."""
-        with self.changed:
-            done = self.changed.wait_for(
-                lambda: any(map(wanted, self.seen.get(topic, ()))), PATIENCE
-            )
-            assert done, (topic, self.seen.get(topic, [])[-1:])
-            return next(filter(wanted, reversed(self.seen[topic])))
+        super().__init__(port, "edgeforest/#", "homeassistant/#")
 
     def state(self, **counts: int) -> dict[str, Any]:
         """Wait until the node says that it counted this."""
@@ -96,10 +66,6 @@ class Observer:
 
         found: dict[str, Any] = json.loads(self.wait("edgeforest/kitchen/state", fits))
         return found
-
-    def close(self) -> None:
-        self.client.disconnect()
-        self.client.loop_stop()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ Each comes from a package registry that this machine is already set up for:
   and in Node.js (`node run.mjs cases.json` writes the answers of models as JSON).
 - `.runtimes/chromium/`: a headless browser.
 - `.runtimes/mosquitto/`: an MQTT broker, from this machine's own release.
+- `.runtimes/flower/`: Flower, a folder for PYTHONPATH, since it wants another protobuf than onnx.
 - `.runtimes/compilers/`, `.runtimes/qemu-arm/`, `.runtimes/micropython-source/` and
   `.runtimes/cortex-m3/`: an emulated board (`tools/board_runtimes.py`).
 - Only if asked for by name: `.runtimes/zig/`, which builds wheels for other processors, and
@@ -418,6 +419,57 @@ def mosquitto_version(folder: Path) -> str:
     return done.splitlines()[0]
 
 
+# Flower's programs, each the function that it is: pip's scripts name the Python that ran pip.
+FLOWER_PROGRAMS = {
+    "flower-superexec": "flwr.supercore.cli:flower_superexec",
+    "flower-superlink": "flwr.superlink.cli:flower_superlink",
+    "flower-supernode": "flwr.supernode.cli:flower_supernode",
+    "flwr": "flwr.cli.app:app",
+    "flwr-clientapp": "flwr.supernode.cli:flwr_clientapp",
+    "flwr-serverapp": "flwr.superlink.cli:flwr_serverapp",
+}
+FLOWER_WRAPPER = """\
+#!/bin/sh
+exec "${EDGEFOREST_PYTHON:-python3}" -c 'from MODULE import NAME as main; main()' "$@"
+"""
+
+
+def build_flower(target: Path, scratch: Path) -> None:
+    """Make the folder of Flower, without what the tests' own packages have already."""
+    find_tool("pip3")
+    needed = Path(__file__).with_name("flower.txt")
+    say("installing Flower with pip")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    # Compiled when it is imported, and only that part: it is a tenth of the whole.
+    options = ["--no-deps", "--no-compile", "--target", str(target), "--requirement", str(needed)]
+    run_online([*pip, *options], scratch)
+    write_flower_programs(target)
+
+
+def write_flower_programs(folder: Path) -> None:
+    """Write the shell scripts that start Flower's programs with the Python of the tests."""
+    for name, function in FLOWER_PROGRAMS.items():
+        module, _, function = function.partition(":")
+        text = FLOWER_WRAPPER.replace("MODULE", module).replace("NAME", function)
+        write_wrapper(folder / "bin" / name, text)
+
+
+def flower_version(folder: Path) -> str:
+    """Return the version of Flower in that folder, or raise StepError if it is another one."""
+    write_flower_programs(folder)
+    pins = Path(__file__).with_name("flower.txt").read_text(encoding="utf-8")
+    name, version = next(line for line in pins.splitlines() if line.startswith("flwr==")).split(
+        "=="
+    )
+    about = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    kernels = list(
+        folder.glob(f"grpc/_cython/cygrpc.*-{sys.version_info[0]}{sys.version_info[1]}-*")
+    )
+    if not (folder / f"{name}-{version}.dist-info").is_dir() or not kernels:
+        raise StepError(f"it is not Flower {version} for {about}")
+    return f"Flower {version}"
+
+
 NODE_ADVICE = "it needs Node.js (18 or newer) with npm: install them, or let npm reach its registry"
 RUNTIME_LIST = (
     Runtime(
@@ -449,6 +501,7 @@ RUNTIME_LIST = (
         "it needs a Debian (12 or newer) that reaches its archive; elsewhere install mosquitto, "
         "which the tests find by themselves, or name one in EDGEFOREST_MOSQUITTO",
     ),
+    Runtime("flower", flower_version, build_flower, "it needs pip, and a package index"),
     *BOARD_RUNTIMES,
     *WHEEL_RUNTIMES,
     *MUSL_RUNTIMES,

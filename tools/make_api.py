@@ -11,6 +11,8 @@ from pathlib import Path
 
 import edgeforest
 import edgeforest.export
+import edgeforest.fleet
+import edgeforest.fleet.flower
 import edgeforest.scores
 import edgeforest.splits
 
@@ -68,6 +70,11 @@ GROUPS = {
         edgeforest.plots.__all__,
     ),
     "Export": ("In `edgeforest.export`.", edgeforest.export.__all__),
+    "Fleet": (
+        "In `edgeforest.fleet`; `client_app` and `strategy` are in `edgeforest.fleet.flower`, and need "
+        "`edgeforest[fleet]`. See [fleet.md](fleet.md).",
+        [*edgeforest.fleet.__all__, "client_app", "strategy"],
+    ),
 }
 GROUPS["Estimators"][1].sort(key=lambda n: (not n.startswith("RandomForest"), n == n.lower(), n))
 # Of these classes a user meets some methods only; the others are for the engines.
@@ -116,7 +123,10 @@ def methods(kind: type) -> list[tuple[str, object]]:
 
 def entry(name: str) -> str:
     """One name of the page."""
-    places = (edgeforest, edgeforest.scores, edgeforest.splits, edgeforest.export, edgeforest.plots)
+    places = (
+        *(edgeforest, edgeforest.scores, edgeforest.splits, edgeforest.export, edgeforest.plots),
+        *(edgeforest.fleet, edgeforest.fleet.flower),
+    )
     item = next(getattr(place, name) for place in places if hasattr(place, name))
     lines = [f"### {name}", ""]
     if inspect.isclass(item) and issubclass(item, tuple):
