@@ -13,6 +13,9 @@ from hypothesis import settings
 from edgeforest import cli, engine
 from edgeforest.cli import demo, train
 
+# A program that needs Flower on the path: tests/test_flower.py runs it, pytest does not look into it.
+collect_ignore = ["flower_rounds.py"]
+
 # What somebody has calibrated on this computer must not change what trainings print and plan.
 os.environ["EDGEFOREST_SPEED"] = os.path.join(os.path.dirname(__file__), "no", "speed.json")
 

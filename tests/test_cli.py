@@ -21,6 +21,7 @@ COMMANDS = [
     "verify",
     "pack",
     "engines",
+    "calibrate",
     "demo",
     "completion",
 ]
