@@ -7,6 +7,7 @@ import os
 import sqlite3
 
 import pytest
+from _pytest.doctest import DoctestModule
 from command_line import write
 from hypothesis import settings
 
@@ -22,6 +23,12 @@ os.environ["EDGEFOREST_SPEED"] = os.path.join(os.path.dirname(__file__), "no", "
 # The same examples in every run: what fails, fails again for whoever looks into it.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile("same")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Docstrings of tests hold no examples; a test of the house looks for them."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
 
 
 @pytest.fixture(scope="module")

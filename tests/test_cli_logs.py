@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 from command_line import COMMON, numbers, refused, table
-from test_sources_text import MALFORMED
+from test_sources_text import MALFORMED, content_of
 
 import edgeforest
 from edgeforest import cli
@@ -229,10 +229,11 @@ def test_damaged_files_give_a_model_or_one_sentence(logs, tmp_path, capsys, figu
 def test_malformed_files_give_a_model_or_one_sentence(tmp_path, capsys, figure):
     """What each kind of file makes of each content is asked beside the sources."""
     codes = Counter()
-    for number, (what, content) in enumerate(MALFORMED.items()):
-        large = len(content) > 500_000
+    for number, what in enumerate(MALFORMED):
         if "huge" in what and what not in ("huge line", "huge cell"):
             continue  # more of these beside the sources themselves
+        content = content_of(what)
+        large = len(content) > 500_000
         for name in ("log.csv",) if large else ("log.csv", ("log.jsonl", "log.lp")[number % 2]):
             path = tmp_path / name
             path.write_bytes(content)

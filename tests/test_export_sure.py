@@ -115,38 +115,63 @@ SET = """
         for (k = 0; k < MODEL_VOTES; k++) printf("%d ", in[k]);
         printf("%d\\n", size);
 """
-MAIN = """
-#include <stdio.h>
-#include <string.h>
+ONE = """
 #include "model.h"
-int main(void)
+static void ask_model(void)
 {
     TYPE row[MODEL_FEATURES];
     while (fread(row, sizeof row, 1, stdin) == 1) {
 ASK
         (void)model_predict(row);
     }
+}
+"""
+MAIN = """
+int main(int count, char **words)
+{
+    static void (*const ask[])(void) = {ALL};
+    ask[count > 1 ? atoi(words[1]) : 0]();
     return 0;
 }
 """
+PREFER = ("size", "speed")
+
+
+def in_c(kind: str, prefer: Any) -> dict[str, Any]:
+    """How a forest of this kind is exported to C."""
+    whole = kind not in ("missing", "steep")
+    return {"rows": "int16" if whole else "float32", "prefer": prefer}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All forests, compiled once: a number says which one is asked."""
+    folder = tmp_path_factory.mktemp("program")
+    source, asking = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n", []
+    for kind in KINDS:
+        for prefer in PREFER:
+            name, options = f"{kind}_{prefer}", in_c(kind, prefer)
+            header = to_c(made(kind), name, coverage=0.8, **options)
+            (folder / f"{name}.h").write_text(header, encoding="utf-8")
+            one = ONE.replace("TYPE", "int16_t" if options["rows"] == "int16" else "float")
+            one = one.replace("ASK", INTERVAL if made(kind).regression else SET)
+            source += one.replace("model", name).replace("MODEL", name.upper())
+            asking.append(f"ask_{name}")
+    source += MAIN.replace("ALL", ", ".join(asking))
+    (folder / "main.c").write_text(source, encoding="utf-8")
+    compile_c(folder, *STRICT, *SANITIZE, "main.c", "-o", "main")
+    return folder
 
 
 @needs_gcc
-@pytest.mark.parametrize("prefer", ["size", "speed"])
+@pytest.mark.parametrize("prefer", PREFER)
 @pytest.mark.parametrize("kind", KINDS)
-def test_c_says_the_same(kind: str, prefer: Any, tmp_path: Path) -> None:
-    forest = made(kind)
-    whole = kind not in ("missing", "steep")
-    rows = rows_for(kind).astype(np.int16 if whole else np.float32)
-    options: dict[str, Any] = {"rows": "int16" if whole else "float32", "prefer": prefer}
-    header = to_c(forest, coverage=0.8, **options)
-    (tmp_path / "model.h").write_text(header, encoding="utf-8")
-    source = MAIN.replace("TYPE", "int16_t" if whole else "float")
-    source = source.replace("ASK", INTERVAL if forest.regression else SET)
-    (tmp_path / "main.c").write_text(source, encoding="utf-8")
-    compile_c(tmp_path, *STRICT, *SANITIZE, "main.c", "-o", "main")
-    (tmp_path / "rows").write_bytes(rows.tobytes())
-    done = run(["sh", "-c", "./main < rows"], tmp_path)
+def test_c_says_the_same(kind: str, prefer: Any, program: Path) -> None:
+    forest, options = made(kind), in_c(kind, prefer)
+    rows = rows_for(kind).astype(options["rows"])
+    (program / "rows").write_bytes(rows.tobytes())
+    number = len(PREFER) * KINDS.index(kind) + PREFER.index(prefer)
+    done = run(["sh", "-c", f"./main {number} < rows"], program)
     assert done.returncode == 0, done.stderr[-2000:]
     found = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
     expected = asked(forest, rows.astype(np.float32), 0.8)

@@ -416,7 +416,7 @@ def test_a_state_that_no_training_left_is_refused_in_a_sentence(tmp_path, monkey
         fields += [("log", name) for name in ("rows", "crc32", "place", "folder", "name", "bytes")]
         fields += [("signature", name) for name in ("rows", "trees", "seed", "features", "options")]
         for field in fields:
-            for value in ("missing", *wrong):
+            for value in ("missing", *wrong[done::2]):  # one half of them here, one half there
 
                 def change(state, field=field, value=value):
                     *above, last = field
@@ -437,7 +437,7 @@ def test_a_state_that_no_training_left_is_refused_in_a_sentence(tmp_path, monkey
                     refused += "\n" not in str(error)
                 path.write_bytes(kept)
         assert tried == refused + gone_on
-        assert refused > 8 * len(fields)
+        assert refused > 4 * len(fields)
         for state in wrong:
             path.write_text(altered(path, lambda _, state=state: [state]))
             with pytest.raises(ValueError, match=r"does not say which rows|checkpoint|damaged"):

@@ -734,19 +734,19 @@ def malformed():
     yield "only quotes", b'"' * 4001
     yield "quotes and newlines", b'"\n' * 4001
     yield "mixed line ends", b"a,b\r1,2\n3,4\r\n\r\r\n5,6\n\r7,8"
-    yield "huge line", b"1" * 18_000_000
-    yield "huge line below", good + b"1," * 9_000_000
-    yield "huge quote", good + b'1,"' + b"x\n" * 10_000_000
-    yield "huge cell", good + b"1," + b"x" * 3_000_000 + b"\n"
-    yield "many separators", b"," * 1_000_000 + b"\n"
-    yield "many quotes", b'"",' * 300_000 + b"\n"
+    yield "huge line", lambda: b"1" * 18_000_000
+    yield "huge line below", lambda: good + b"1," * 9_000_000
+    yield "huge quote", lambda: good + b'1,"' + b"x\n" * 10_000_000
+    yield "huge cell", lambda: good + b"1," + b"x" * 3_000_000 + b"\n"
+    yield "many separators", lambda: b"," * 1_000_000 + b"\n"
+    yield "many quotes", lambda: b'"",' * 300_000 + b"\n"
     yield "truncated gzip", gzip.compress(rng.randbytes(5000))[:-2000]
     yield "gzip without its end", gzip.compress(good)[:-4]
     yield "gzip with a wrong sum", gzip.compress(good)[:-8] + b"12345678"
     yield "gzip with more after it", gzip.compress(good) + b"more"
     yield "gzip of nothing", gzip.compress(b"")
     yield "gzip head only", b"\x1f\x8b"
-    yield "gzip of a huge line", gzip.compress(b"1" * 18_000_000, 1)
+    yield "gzip of a huge line", lambda: gzip.compress(b"1" * 18_000_000, 1)
     yield "deep JSON", b'{"a":' * 100_000 + b"\n"
     yield "deep lists", b"[" * 100_000
     yield "deep and closed", b'{"a":' * 900 + b"1" + b"}" * 900
@@ -776,14 +776,21 @@ def malformed():
 MALFORMED = dict(malformed())
 
 
+def content_of(name):
+    """The bytes of a malformed file; the large ones are made when they are asked for."""
+    content = MALFORMED[name]
+    return content() if callable(content) else content
+
+
 def test_there_are_a_hundred_malformed_files():
     assert len(MALFORMED) >= 100
 
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_file_gives_rows_or_one_sentence(tmp_path, name):
-    path = put(tmp_path, MALFORMED[name])
-    large = len(MALFORMED[name]) > 500_000 or "huge" in name
+    content = content_of(name)
+    path = put(tmp_path, content)
+    large = len(content) > 500_000 or "huge" in name
     if large:
         kinds = [(CSV, {}), (JSONLines, {}), (LineProtocol, {})]
     else:
@@ -833,7 +840,7 @@ def test_a_malformed_file_gives_rows_or_one_sentence(tmp_path, name):
     ],
 )
 def test_sentences_about_malformed_files(tmp_path, name, words):
-    path = put(tmp_path, MALFORMED[name])
+    path = put(tmp_path, content_of(name))
     assert words.format(path) in refused(lambda: CSV(path))
 
 
@@ -934,9 +941,9 @@ def test_json_rows_that_are_not_objects(tmp_path):
         )
     for name in ("JSON array", "pretty JSON"):
         assert "one JSON object a line" in refused(
-            lambda n=name: JSONLines(put(tmp_path, MALFORMED[n]))
+            lambda n=name: JSONLines(put(tmp_path, content_of(n)))
         )
-    with JSONLines(put(tmp_path, MALFORMED["large number"])) as source:
+    with JSONLines(put(tmp_path, content_of("large number"))) as source:
         assert source.read([0]) == [[math.inf], [math.inf]]
 
 
