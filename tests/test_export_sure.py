@@ -29,7 +29,7 @@ def _made(kind: str) -> str:
     X[rng.random(X.shape) < 0.05] = np.nan if kind == "missing" else 7
     level = np.nan_to_num(X[:, 0]) + rng.normal(0, 30, 700)
     options: dict[str, Any] = {"n_trees": 300 if kind == "many" else 14}
-    options["max_depth"] = {"flat": 1, "many": 3}.get(kind, 6)
+    options["max_depth"] = {"flat": 1, "many": 2}.get(kind, 6)
     y: Any = (level**3 if kind == "steep" else level).tolist()
     if kind == "classes":
         y = np.array(["low", "mid", "high"])[np.digitize(level, [60, 140])].tolist()

@@ -6,6 +6,7 @@ CONTRIBUTING.md has the rules in words, docs/architecture.md the plan.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -191,3 +192,9 @@ def test_files_functions_and_first_lines_are_not_too_long(name: str) -> None:
             first = (ast.get_docstring(node) or "").partition("\n")[0]
             what = getattr(node, "name", "the module")
             assert len(first) <= DOCSTRING + 10, f"{what}: {first}"
+
+
+def test_no_file_of_tests_holds_an_example_to_run() -> None:
+    """Pytest does not look for them there, to be quicker: they would not run."""
+    for path in sorted((ROOT / "tests").glob("*.py")):
+        assert not re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE), path.name
