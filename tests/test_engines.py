@@ -944,7 +944,7 @@ def test_the_type_of_whole_numbers_changes_nothing(name, n):
     forms = [X.tolist(), X] + [
         X.astype(dtype) for dtype in DTYPES if dtype not in ("uint8", "int8", "bool", "float16")
     ]
-    check_forms(name, forms, targets(signal, "gini"), n_trees=2, max_depth=5)
+    check_forms(name, forms, targets(signal, "gini"), n_trees=1, max_depth=5)
 
 
 def check_forms(name, forms, y, **options):

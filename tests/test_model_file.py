@@ -1034,7 +1034,7 @@ def test_a_forest_cut_short_after_any_step_is_a_valid_forest(options, engine):
     whole = sum(1 for _ in train_steps(ROWS, y, **options))
     assert whole >= (3 if engine == "native" else 9)  # a step is a piece of a tree, or a round
     texts = set()
-    stops = [n for n in range(whole + 1) if n < 6 or n % 3 == 0 or n == whole]
+    stops = [n for n in range(whole + 1) if n < 6 or n % 7 == 0 or n == whole]
     for stop in stops:
         training = train_steps(ROWS, y, **options)
         if stop:

@@ -165,9 +165,9 @@ def test_trees_answer_while_they_learn_as_their_forest_does(engine, criterion):
         5, categorical=[4], n_trees=5, criterion=criterion, engine=engine, linear=False
     )
     new = [9.5, float("inf"), -1e30, None, "a new colour"]
-    for at in range(0, 900, 37):
-        learner.update_batch(rows[at : at + 37], labels[at : at + 37])
-        asked = rows[at + 37 : at + 60] + rows[:10] + [new]
+    for at in range(0, 900, 75):
+        learner.update_batch(rows[at : at + 75], labels[at : at + 75])
+        asked = rows[at + 75 : at + 98] + rows[:10] + [new]
         ways = [learner.predict] if criterion == "mse" else [learner.predict, learner.predict_proba]
         live = [(way(asked), way(asked[-1]), way(tuple(map(tuple, asked)))) for way in ways]
         assert learner._model is None  # no forest was built for these answers
