@@ -492,3 +492,5 @@ def test_the_check_refuses_a_wheel_that_was_renamed_or_cut_or_is_not_there(pure,
     assert not content
     assert "there is no such file" in said
     assert f"{pure.name}: py3-none-any, " in said, "those that are well are named too"
+    command = (sys.executable, ROOT / "tools" / "check_wheel.py")
+    assert [run(*command, wheel, cwd=tmp_path).returncode for wheel in (pure, cut)] == [0, 1]
