@@ -28,6 +28,7 @@ $(VENV)/demo: pyproject.toml $(KERNEL)
 	@touch $@
 
 # What pyproject.toml lists as `test`, alone: to install edgeforest again would compile the kernel again.
+# Python compiles what is imported when that is first done: a small part of all these packages.
 define NEEDED
 import tomllib
 with open("pyproject.toml", "rb") as stream:
@@ -37,7 +38,7 @@ $(VENV)/test: export NEEDED := $(NEEDED)
 $(VENV)/test: $(VENV)/demo
 	@echo "== installing what the tests need"
 	@$(BIN)/python -c "$$NEEDED" > $(VENV)/needed
-	@$(PIP) install --quiet --requirement $(VENV)/needed
+	@$(PIP) install --quiet --no-compile --requirement $(VENV)/needed
 	@touch $@
 
 demo: $(VENV)/demo
@@ -70,11 +71,15 @@ check: lint
 $(VENV)/rewritten: $(VENV)/test $(wildcard tests/*.py)
 	@$(BIN)/python -m pytest --collect-only -q > $@ 2>&1 || true
 
+# So does mypy, for the test that calls it with the same options.
+$(VENV)/typed: $(VENV)/test $(wildcard edgeforest/*.py edgeforest/*/*.py export/*.py)
+	@$(BIN)/python -m mypy --strict $(CURDIR)/edgeforest $(CURDIR)/export > $@ 2>&1 || true
+
 # One worker more than there are cores: tests wait for processes and disks for a sixth of their time.
 # Files in the order of their names: by their number of tests, those of a few slow ones would come last.
 # Packages and runtimes are fetched at the same time.
 test:
-	@$(MAKE) --no-print-directory -j2 lint runtimes $(VENV)/rewritten
+	@$(MAKE) --no-print-directory -j3 lint runtimes $(VENV)/rewritten $(VENV)/typed
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(1 + (os.cpu_count() or 1))') \
 	  --dist loadfile --no-loadscope-reorder --durations=15

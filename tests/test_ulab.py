@@ -44,32 +44,32 @@ def grow(X, y, **options):
 """
 
 CASES = {
-    "random forest": "X, y = readings(1500); options = {}",
-    "extra trees": "X, y = readings(1500); options = {'kind': 'extra-trees'}",
-    "random patches": "X, y = readings(1500); options = {'kind': 'random-patches'}",
-    "entropy": "X, y = readings(1500); options = {'criterion': 'entropy'}",
+    "random forest": "X, y = readings(700); options = {}",
+    "extra trees": "X, y = readings(700); options = {'kind': 'extra-trees'}",
+    "random patches": "X, y = readings(700); options = {'kind': 'random-patches'}",
+    "entropy": "X, y = readings(700); options = {'criterion': 'entropy'}",
     "regression": "X, y = readings(700); options = {'criterion': 'mse'}",
-    "exact": "X, y = readings(1500); options = {'splitter': 'exact'}",
-    "paper": "X, y = readings(1500); options = {'splitter': 'mab-paper'}",
+    "exact": "X, y = readings(700); options = {'splitter': 'exact'}",
+    "paper": "X, y = readings(700); options = {'splitter': 'mab-paper'}",
     "paper, regression": """
-X, y = readings(600)
+X, y = readings(400)
 options = {'splitter': 'mab-paper', 'criterion': 'mse'}
 """,
-    "missing values": "X, y = readings(1500, gaps=True); options = {}",
+    "missing values": "X, y = readings(700, gaps=True); options = {}",
     "categories": """
-X, y = readings(1500)
+X, y = readings(700)
 X[0] = [v // 40 for v in X[0]]
 options = {'categorical': [0]}
 """,
-    "weights": "X, y = readings(1500); options = {'class_weight': 'balanced'}",
+    "weights": "X, y = readings(700); options = {'class_weight': 'balanced'}",
     "many classes": """
-X, y = readings(600)
-y = [i % 300 for i in range(600)]
+X, y = readings(400)
+y = [i % 300 for i in range(400)]
 options = {}
 """,
-    "budget": "X, y = readings(1500); options = {'budget': 5000}",
+    "budget": "X, y = readings(700); options = {'budget': 2500}",
     "labels that are text": """
-X, y = readings(1500)
+X, y = readings(700)
 y = [["low", "middle", "high"][v] for v in y]
 options = {}
 """,
@@ -102,7 +102,7 @@ def on_ulab(script: str, folder: Path) -> str:
 
 def grown(case: str) -> str:
     """Lines that leave the model of a case in `model`."""
-    return f"{case.strip()}\nmodel = grow(X, y, n_trees=3, max_depth=6, **options).to_json()\n"
+    return f"{case.strip()}\nmodel = grow(X, y, n_trees=2, max_depth=6, **options).to_json()\n"
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,8 @@ def test_more_rows_than_ulab_can_number(tmp_path: Path) -> None:
     script = (
         DATA
         + """
-X, y = readings(66000, m=3)
+X = [bytes(i * k % 251 for i in range(250)) * 264 for k in (1, 7, 11)]  # 66,000 rows
+y = [(a > 100) + (b > 120) for a, b in zip(X[0], X[1])]
 model = grow(X, y, n_trees=1, max_depth=2, max_samples=2000).to_json()
 """
     )
@@ -152,14 +153,14 @@ def test_ulab_beside_core_pure(tmp_path: Path, figure: Callable[[str], None]) ->
     script = """
 import time
 from edgeforest import core_pure, core_ulab
-X, y = readings(6000)
+X, y = readings(3000)
 for options in ({"splitter": "mab"}, {"splitter": "exact"}):
     took = []
     models = []
     for module in (core_pure, core_ulab):
         ENGINE = module.ENGINE
         start = time.time()
-        models.append(grow(X, y, n_trees=3, max_depth=5, **options).to_json())
+        models.append(grow(X, y, n_trees=2, max_depth=5, **options).to_json())
         took.append(time.time() - start)
     print(options["splitter"], models[0] == models[1], took[0], took[1])
 """
@@ -167,7 +168,7 @@ for options in ({"splitter": "mab"}, {"splitter": "exact"}):
         splitter, same, pure, ulab = line.split()
         assert same == "True"
         figure(
-            f"{splitter}, 6,000 rows, 3 trees: {float(pure) / float(ulab):.1f} times the speed "
+            f"{splitter}, 3,000 rows, 2 trees: {float(pure) / float(ulab):.1f} times the speed "
             f"of core_pure in the same runtime ({float(ulab):.2f} s)"
         )
 

@@ -31,6 +31,7 @@ RETRY_PAUSE = 2
 # Private state keeps the system's package lists out of it, and the system's preferences and
 # default release out of this. Hooks are cleared since they would act on the system's own cache.
 # The user is the present one because apt's sandbox user often may not read the project's folder.
+# Images of containers tell apt to keep no caches: it would read the lists anew for each command.
 APT_CONFIG = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -45,6 +46,8 @@ Dir::Etc::preferencesparts "/dev/null";
 Dir::State "{folder}/state";
 Dir::State::lists "{folder}/lists";
 Dir::Cache "{folder}/cache";
+Dir::Cache::pkgcache "pkgcache.bin";
+Dir::Cache::srcpkgcache "srcpkgcache.bin";
 """
 
 
