@@ -44,7 +44,9 @@ def renewed(page: str, tables: dict[str, str]) -> tuple[str, list[str]]:
         if len(fitting) > 1:
             sys.exit(f"a title must fit one heading, {title!r} fits {len(fitting)}; make it longer")
         done.extend([title] * len(fitting))
-        return f"<!-- table: {title} -->\n\n{fitting[0] if fitting else old}"
+        table = fitting[0] if fitting else old
+        gap = "\n" if table and not old else ""  # nothing was there yet: a line ends the table
+        return f"<!-- table: {title} -->\n\n{table}{gap}"
 
     return MARKED.sub(put, page), done
 
