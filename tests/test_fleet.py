@@ -35,7 +35,7 @@ def server() -> Rows:
 
 
 @pytest.fixture(scope="module")
-def test_rows() -> Rows:
+def held_out() -> Rows:
     return parted("test")
 
 
@@ -86,27 +86,27 @@ def constant(answer: str, classes: list[str]) -> bytes:
 
 
 def test_four_devices_with_different_classes_are_as_good_as_all_their_rows_together(
-    forests: dict[str, Forest], sent: dict[str, Sent], server: Rows, test_rows: Rows
+    forests: dict[str, Forest], sent: dict[str, Sent], server: Rows, held_out: Rows
 ) -> None:
     rows = [row for name in NAMES for row in devices.rows_of(name)]
     together = train(
         [row[:-1] for row in rows], [row[-1] for row in rows], n_trees=80, max_depth=8, seed=1
     )
-    whole = accuracy(together, test_rows)
-    alone = max(accuracy(forest, test_rows) for forest in forests.values())
+    whole = accuracy(together, held_out)
+    alone = max(accuracy(forest, held_out) for forest in forests.values())
     for joint in (join(sent.values()), join(sent.values(), *server)):
         assert joint.accepted == list(NAMES)
-        assert accuracy(joint.forest, test_rows) > alone + 0.2
-        assert accuracy(joint.forest, test_rows) > whole - 0.02
+        assert accuracy(joint.forest, held_out) > alone + 0.2
+        assert accuracy(joint.forest, held_out) > whole - 0.02
         assert sum(verdict.weight for verdict in joint.verdicts) == pytest.approx(1)
 
 
 def test_garbage_silence_and_a_lie_cost_less_than_a_point(
-    sent: dict[str, Sent], server: Rows, test_rows: Rows
+    sent: dict[str, Sent], server: Rows, held_out: Rows
 ) -> None:
     for rows in (server, (None, None)):
         fleet = Fleet(*rows)
-        before = accuracy(fleet.round(sent.values()).forest, test_rows)
+        before = accuracy(fleet.round(sent.values()).forest, held_out)
         joint = fleet.round(
             [
                 Sent("pump", sent["pump"].model, 10**9),
@@ -114,7 +114,7 @@ def test_garbage_silence_and_a_lie_cost_less_than_a_point(
                 Sent("saw", random.Random(1).randbytes(5000), 4800),
             ]
         )
-        assert accuracy(joint.forest, test_rows) > before - 0.01
+        assert accuracy(joint.forest, held_out) > before - 0.01
         said = {verdict.name: str(verdict) for verdict in joint.verdicts}
         assert "not an EdgeForest model" in said["saw"]
         assert "so its model of round 1 is used" in said["saw"]
@@ -196,8 +196,8 @@ def test_whoever_cheats_is_left_out_with_a_reason(sent: dict[str, Sent], server:
         assert more.rejected == knows
 
 
-def test_votes_far_above_the_scale_do_not_outvote(sent: dict[str, Sent], test_rows: Rows) -> None:
-    before = accuracy(join(sent.values()).forest, test_rows)
+def test_votes_far_above_the_scale_do_not_outvote(sent: dict[str, Sent], held_out: Rows) -> None:
+    before = accuracy(join(sent.values()).forest, held_out)
     quiet = constant("idle", list(devices.STATES))
     loud = altered(quiet, scale=1)
     scores: list[float] = []
@@ -205,12 +205,12 @@ def test_votes_far_above_the_scale_do_not_outvote(sent: dict[str, Sent], test_ro
     for name in ("quiet", "loud"):
         joint = join([Sent(name, quiet if name == "quiet" else loud, 10**9), *sent.values()])
         assert joint.rejected == []
-        scores.append(accuracy(joint.forest, test_rows))
+        scores.append(accuracy(joint.forest, held_out))
     assert before > scores[0]  # without rows of its own the server cannot know better
     assert scores[1] == pytest.approx(scores[0], abs=0.05)
 
 
-def test_a_regression_cannot_be_drawn_away(test_rows: Rows) -> None:
+def test_a_regression_cannot_be_drawn_away(held_out: Rows) -> None:
     rng = random.Random(5)
     rows = [[rng.random(), rng.random()] for _ in range(300)]
     values = [20 + a + b for a, b in rows]
@@ -278,7 +278,7 @@ def test_only_what_was_signed_with_the_key_is_used(sent: dict[str, Sent], tmp_pa
 
 
 def test_the_joint_model_is_not_larger_than_it_may_be(
-    sent: dict[str, Sent], server: Rows, test_rows: Rows
+    sent: dict[str, Sent], server: Rows, held_out: Rows
 ) -> None:
     whole = join(sent.values())
     assert whole.forest is not None
@@ -286,7 +286,7 @@ def test_the_joint_model_is_not_larger_than_it_may_be(
         joint = join(sent.values(), *rows, max_bytes=60_000)
         assert joint.forest is not None
         assert 40_000 < len(text_of(joint.forest)) <= 60_000
-        assert accuracy(joint.forest, test_rows) > accuracy(whole.forest, test_rows) - 0.04
+        assert accuracy(joint.forest, held_out) > accuracy(whole.forest, held_out) - 0.04
 
 
 def test_who_sends_twice_and_who_comes_too_late(sent: dict[str, Sent]) -> None:
