@@ -58,7 +58,12 @@ class Work:
         some = [address for i, address in enumerate(self._addresses) if i % n == k % self.workers]
         self._ticket += 1
         self._waiting[self._ticket] = self._client.submit(
-            function, *given, pure=False, workers=some or None, allow_other_workers=bool(some)
+            function,
+            *given,
+            pure=False,
+            workers=some or None,
+            allow_other_workers=bool(some),
+            priority=-self._ticket,  # in this order: Dask's own is the reverse for what comes quickly
         )
         return self._ticket
 

@@ -16,6 +16,7 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -186,6 +187,12 @@ class Pools:
             return self.planned
         return max(self.size // self.rows, -(-self.planned // POOLS))
 
+    def _pool_of(self, tree: int) -> tuple[int, int]:
+        """The first tree of the pool that a tree draws from, and the first of the next pool."""
+        of_a_pool = self.of_a_pool()
+        start = tree - tree % of_a_pool
+        return start, min(self.planned, start + of_a_pool)
+
     def have(self, pool: int) -> None:
         """Read a pool, unless it is the one that was read last."""
         if self._pool[0] != pool:
@@ -289,8 +296,10 @@ class Pools:
         """The training of the rows in memory, ready to grow these trees."""
         share = self.share(first, last)
         made = self._ready is None
-        if made:
-            self._keep_ready(self._training(self.base + first, last - first, share))
+        if made:  # for all trees of its pool, wherever they grow: so it is known whether codes pay
+            start, end = self._pool_of(first)
+            whole = self.share(start, end) if share.seconds is None else share
+            self._keep_ready(self._training(self.base + first, end - start, whole))
         training = self._ready
         budget = training.budget
         training.first = self.base + first
@@ -380,12 +389,12 @@ class Pools:
 
     def stretches(self, parts: int, first: int) -> list[tuple[int, int]]:
         """The trees from that one on, in about so many stretches of one pool each."""
-        of_a_pool, found = self.of_a_pool(), []
-        size = max(1, self.planned // parts)
+        found: list[tuple[int, int]] = []
         while first < self.planned:
-            end = (first // of_a_pool + 1) * of_a_pool
-            found.append((first, min(self.planned, end, first + size)))
-            first = found[-1][1]
+            n = self._pool_of(first)[1] - first
+            pieces = min(n, max(1, round(parts * n / self.planned)))
+            found += pairwise([first + n * i // pieces for i in range(pieces + 1)])
+            first += n
         return found
 
     def stretch(self, first: int, last: int, alone: bool) -> Stretch:
