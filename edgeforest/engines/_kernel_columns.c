@@ -195,7 +195,7 @@ PyObject *kernel_encode(PyObject *self, PyObject *args)
             py_refuse("a column of numbers needs its bounds");
             goto done;
         }
-    enum { BLOCK = 128 };
+    enum { BLOCK = 512 };
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t at = first; at < first + n; at += BLOCK) {
         Py_ssize_t count = first + n - at < BLOCK ? first + n - at : BLOCK;

@@ -79,6 +79,7 @@ typedef struct {
     int32_t last;                /* the highest code */
     uint8_t type;                /* ef_type */
     uint8_t categories;          /* how many, 0 for numbers */
+    uint8_t crowded;             /* made by ef_grid: a cell of the grid has more than two bounds */
 } ef_column;
 
 typedef struct {
@@ -94,7 +95,7 @@ void ef_rng_fill(ef_rng *rng, uint32_t *values, size_t count, uint32_t n);
  * Returns how many bounds there are. */
 int32_t ef_make_bounds(float *sample, size_t n, float *spare, float *bounds);
 
-/* Fill `grid` (EF_GRID + 2 bytes) and the column's low and per from its bounds. */
+/* Fill `grid` (EF_GRID + 2 bytes) and the column's low, per and crowded from its bounds. */
 void ef_grid(ef_column *column, uint8_t *grid);
 
 /* Values of the rows of a column as float32. */

@@ -1,6 +1,8 @@
 /* Encoding: bounds of columns, and how numbers become codes. A board reads codes alone. */
 #include "internal.h"
 
+enum { PART = 128 }; /* numbers that are coded together */
+
 /* Bits of a float whose order as integers is the order of the numbers. */
 static uint32_t key_of(float x)
 {
@@ -103,6 +105,9 @@ void ef_grid(ef_column *column, uint8_t *grid)
     }
     while (j < cells + 2)
         grid[j++] = (uint8_t)(last - 1);
+    column->crowded = 0;
+    for (j = 0; j <= cells; j++)
+        column->crowded = (uint8_t)(column->crowded | (grid[j + 1] - grid[j] > 2));
     column->grid = grid;
 }
 
@@ -150,32 +155,66 @@ int ef_levels(const ef_column *column, size_t n, uint16_t *levels, double *low, 
     return 1;
 }
 
+/* The codes of numbers, as ef_code gives them, of a column that is not crowded: without branches, which the
+ * processor would often guess wrong. */
+static void encode_part(const ef_column *c, const float *numbers, int n, uint8_t *codes, ptrdiff_t step)
+{
+    const float *bounds = c->bounds;
+    const uint8_t *grid = c->grid;
+    float first = bounds[0], last = bounds[c->last];
+    double low = c->low, per = c->per;
+    int32_t cells[PART];
+    for (int i = 0; i < n; i++) {
+        float x = numbers[i] > first ? numbers[i] : first; /* also if it is missing */
+        x = x < last ? x : last;
+        cells[i] = (int32_t)(((double)x - low) * per);
+    }
+    for (int i = 0; i < n; i++) {
+        unsigned a = grid[cells[i]], b = grid[cells[i] + 1];
+        a += (unsigned)(a < b) & (unsigned)(bounds[a + 1] < numbers[i]);
+        a += (unsigned)(a < b) & (unsigned)(bounds[a + 1] < numbers[i]);
+        codes[(ptrdiff_t)i * step] = (uint8_t)(numbers[i] == numbers[i] ? a + 1 : 0);
+    }
+}
+
 int64_t ef_encode(const ef_column *column, size_t first, size_t n, uint8_t *codes, ptrdiff_t step)
 {
     ef_column c = *column;
     int64_t infinite = -1;
-#define ENCODE(TYPE, CAST)                                                                         \
-    for (size_t i = 0; i < n; i++) {                                                               \
+    for (size_t at = 0; at < n; at += PART) {
+        float numbers[PART];
+        int part = n - at < PART ? (int)(n - at) : PART, odd = 0;
+        const unsigned char *values = c.values + (ptrdiff_t)(first + at) * c.step;
+#define READ(TYPE, CAST)                                                                           \
+    for (int i = 0; i < part; i++) {                                                               \
         TYPE v;                                                                                    \
-        memcpy(&v, c.values + (ptrdiff_t)(first + i) * c.step, sizeof v);                          \
-        float x = (float)CAST v;                                                                   \
-        if (x - x != 0.0f && x == x && infinite < 0)                                               \
-            infinite = (int64_t)(first + i);                                                       \
-        codes[(ptrdiff_t)i * step] = ef_code(&c, x);                                               \
+        memcpy(&v, values + (ptrdiff_t)i * c.step, sizeof v);                                      \
+        numbers[i] = (float)CAST v;                                                                \
     }
-    switch (c.type) {
-    case EF_I8: ENCODE(int8_t, ) break;
-    case EF_CODES:
-    case EF_U8: ENCODE(uint8_t, ) break;
-    case EF_I16: ENCODE(int16_t, ) break;
-    case EF_U16: ENCODE(uint16_t, ) break;
-    case EF_I32: ENCODE(int32_t, (double)) break;
-    case EF_U32: ENCODE(uint32_t, (double)) break;
-    case EF_I64: ENCODE(int64_t, (double)) break;
-    case EF_U64: ENCODE(uint64_t, (double)) break;
-    case EF_F32: ENCODE(float, ) break;
-    default: ENCODE(double, ) break;
+        switch (c.type) {
+        case EF_I8: READ(int8_t, ) break;
+        case EF_CODES:
+        case EF_U8: READ(uint8_t, ) break;
+        case EF_I16: READ(int16_t, ) break;
+        case EF_U16: READ(uint16_t, ) break;
+        case EF_I32: READ(int32_t, (double)) break;
+        case EF_U32: READ(uint32_t, (double)) break;
+        case EF_I64: READ(int64_t, (double)) break;
+        case EF_U64: READ(uint64_t, (double)) break;
+        case EF_F32: READ(float, ) break;
+        default: READ(double, ) break;
+        }
+#undef READ
+        for (int i = 0; i < part; i++)
+            odd |= (numbers[i] - numbers[i] != 0.0f) & (numbers[i] == numbers[i]);
+        for (int i = 0; odd && infinite < 0; i++)
+            if (numbers[i] - numbers[i] != 0.0f && numbers[i] == numbers[i])
+                infinite = (int64_t)(first + at) + i;
+        uint8_t *to = codes + (ptrdiff_t)at * step;
+        if (!c.crowded)
+            encode_part(&c, numbers, part, to, step);
+        for (int i = 0; c.crowded && i < part; i++)
+            to[(ptrdiff_t)i * step] = ef_code(&c, numbers[i]);
     }
-#undef ENCODE
     return infinite;
 }
