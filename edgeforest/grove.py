@@ -29,6 +29,7 @@ PATIENCE = 20  # rows after which a split that gains is better than waiting for 
 SURE = 1.0  # a split must gain more than this many standard errors
 PRIOR = 1  # rows that the parent's votes count as in a new leaf
 EVERY = 100  # rows between two contests of the tree that does not vote with the worst that does
+AGAIN = 4  # contests after which a tree that has not won is grown anew
 CLEARLY = 4  # squared standard errors by which a tree must be better to replace another
 MANY = 4096  # rows after which an undecided race starts again, with other features
 FIRST = 64  # rows that a race starts with, at most
@@ -321,20 +322,24 @@ class Grove:
 
     def _draw(self, race: "LeafRace", places: "list[int]") -> "None":
         """Draw the features of a race: those that vary in the leaf's rows at these places."""
-        plan, features = self.plan, race.tree.features
+        plan, features, n = self.plan, race.tree.features, len(places)
+        drawn: "list[int]" = []  # the rows whose numbers become bounds, one of each part
+        if not plan.extra:
+            take = max(1, min(plan.n_bins - 1, n // 2))
+            drawn = [places[k * n // take + self.rng.below(n // take)] for k in range(take)]
         i = 0
         while len(race.racing) < plan.max_features and i < plan.patch:
             j = i + self.rng.below(plan.patch - i)
             features[i], features[j] = features[j], features[i]
-            cuts = self._cuts(places, features[i])
+            cuts = self._cuts(places, drawn, features[i])
             if cuts is not None:
                 c = Contender(features[i], None, None, cuts, plan.kinds[features[i]] > 0)
                 c.h = [0] * (plan.stride * (plan.width or 3))
                 race.racing.append(c)
             i += 1
 
-    def _cuts(self, places: "list[int]", f: "int") -> "Any":
-        """The bounds of a feature's bins, from rows of the leaf; None if it does not vary."""
+    def _cuts(self, places: "list[int]", drawn: "list[int]", f: "int") -> "Any":
+        """The bounds of a feature's bins, from rows that were drawn; None if it does not vary."""
         plan, values, n = self.plan, self.values, len(places)
         look = min(n, 64)
         low, high, missing = HUGE, -HUGE, 0
@@ -354,11 +359,9 @@ class Grove:
             x = array("f", [low + (high - low) * self.rng.unit()])[0]
             cuts.append(x if x < high else low)
         elif low < high:
-            take = max(1, min(plan.n_bins - 1, n // 2))
-            part = n // take
             found = []
-            for k in range(take):
-                x = values[places[k * n // take + self.rng.below(part)] * plan.m + f]
+            for place in drawn:
+                x = values[place * plan.m + f]
                 if x < high and x not in found:
                     found.append(x + 0.0)  # no -0.0: it would depend on which came first
             cuts.extend(array("f", sorted(found) or [low]))
@@ -541,8 +544,8 @@ class Grove:
                 rows = tree.better + tree.worse
         if lead > 0 and lead * lead > CLEARLY * rows:
             trees[worst], trees[last] = trees[last], trees[worst]
-        elif not self.plan.width and self.seen % (2 * EVERY):
-            return  # a regression gains nothing from more challengers
+        elif self.seen % (AGAIN * EVERY):
+            return  # it has more rows to show what it can do
         for tree in trees:
             tree.better = tree.worse = 0
         rows = min(self.seen, self.plan.window)

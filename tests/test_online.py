@@ -548,6 +548,7 @@ def test_the_kernel_has_the_same_constants():
         "PATIENCE",
         "PRIOR",
         "EVERY",
+        "AGAIN",
         "MANY",
         "CLEARLY",
         "FIRST",

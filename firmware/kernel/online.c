@@ -339,8 +339,8 @@ static void reset(ef_grove *g, ef_sapling *tree, int64_t rows)
     }
 }
 
-/* The tree that does not vote replaces the worst one if it is clearly better. It is then grown anew; of
- * a regression after every other contest that it did not win. */
+/* The tree that does not vote replaces the worst one if it is clearly better. Then it is grown anew, and
+ * if it has not won for some contests. */
 static void contest(ef_grove *g)
 {
     const ef_plan *p = &g->plan;
@@ -357,7 +357,7 @@ static void contest(ef_grove *g)
         uint16_t other = g->order[worst];
         g->order[worst] = g->order[last];
         g->order[last] = other;
-    } else if (!p->width && g->seen % (2 * EVERY)) {
+    } else if (g->seen % (AGAIN * EVERY)) {
         return;
     }
     for (int32_t t = 0; t <= last; t++)

@@ -12,6 +12,7 @@
 #define SURE 1.0
 #define PRIOR 1
 #define EVERY 100
+#define AGAIN 4
 #define MANY 4096
 #define TRIES 8
 #define CLEARLY 4

@@ -30,9 +30,8 @@ static int slot_for(ef_grove *g, const ef_sapling *tree, int node)
 /* Which of a leaf's rows the bounds of bins are taken from: the same for all features. */
 typedef struct {
     int look, take;
-    uint32_t part;        /* rows of which one becomes a bound */
     uint16_t looked[LOOK]; /* places of the rows that show whether a feature varies */
-    uint16_t starts[255];  /* of the parts, in `places` */
+    uint16_t drawn[255];   /* and of those whose numbers become bounds */
 } ef_choice;
 
 /* Find the smallest and largest number and the count of missing ones of a feature. */
@@ -84,28 +83,30 @@ static void find_spans(const ef_grove *g, const ef_choice *rows, size_t f, size_
         span_of_one(g, rows, f + at, to);
 }
 
-static void choose_rows(const ef_grove *g, int n, ef_choice *rows)
+/* Choose from the n rows in `places`; those of bounds by chance, one of each part. */
+static void choose_rows(ef_grove *g, int n, ef_choice *rows)
 {
+    uint32_t drawn[255];
     int take = g->plan.n_bins - 1 < n / 2 ? g->plan.n_bins - 1 : n / 2;
     rows->take = take < 1 ? 1 : take;
-    rows->part = (uint32_t)(n / rows->take);
     rows->look = n < LOOK ? n : LOOK;
     for (int k = 0; k < rows->look; k++)
         rows->looked[k] = g->places[n <= LOOK ? k : k * n / LOOK];
+    if (g->plan.extra)
+        return;
+    ef_rng_fill(&g->rng, drawn, (size_t)rows->take, (uint32_t)(n / rows->take));
     for (int k = 0; k < rows->take; k++)
-        rows->starts[k] = (uint16_t)(k * n / rows->take);
+        rows->drawn[k] = g->places[k * n / rows->take + (int)drawn[k]];
 }
 
-/* Draw bounds below `high` from the leaf's rows, for a lane of `new_cuts`. */
-static void draw_cuts(ef_grove *g, const ef_choice *rows, unsigned f, size_t lane)
+/* Take bounds below `high` from the rows that were drawn, for a lane of `new_cuts`. */
+static void take_cuts(ef_grove *g, const ef_choice *rows, unsigned f, size_t lane)
 {
-    uint32_t drawn[255];
     size_t m = (size_t)g->plan.m, lanes = ef_lanes_of(&g->plan);
     const float *values = g->values + f;
     float high = g->spans.high[f], *cuts = g->new_cuts + lane;
-    ef_rng_fill(&g->rng, drawn, (size_t)rows->take, rows->part);
     for (int k = 0; k < rows->take; k++) {
-        float x = values[g->places[rows->starts[k] + drawn[k]] * m];
+        float x = values[rows->drawn[k] * m];
         cuts[(size_t)k * lanes] = x < high ? x + 0.0f : (float)INFINITY; /* there is no -0 */
     }
 }
@@ -119,7 +120,7 @@ static int begin_cuts(ef_grove *g, const ef_choice *rows, unsigned f, size_t lan
     if (!(low < high) && !(0 < missing && missing < rows->look))
         return 0;
     if (low < high && !g->kinds[f] && !g->plan.extra) {
-        draw_cuts(g, rows, f, lane);
+        take_cuts(g, rows, f, lane);
         return 1;
     }
     for (int k = 0; k < rows->take; k++)
@@ -415,10 +416,11 @@ static void count_kept(ef_grove *g, const ef_sapling *tree, int slot, int n)
             number = g->numbers[place - (unsigned)g->plan.window];
         } else {
             if (i - spares == next)
-                next = ++taken < count ? taken * in_window / count : n;
+                next = ++taken == count ? n : count == in_window ? taken : taken * in_window / count;
             else if (!ef_is_rare(g, g->labels[place]))
                 continue;
-            number = ((place <= last ? now : before) + place) % LONG;
+            number = (place <= last ? now : before) + place;
+            number = number < LONG ? number : number % LONG; /* divisions take long */
         }
         unsigned times = ef_times_of(g, tree, number);
         if (times) {
