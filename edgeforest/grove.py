@@ -14,7 +14,7 @@ from array import array
 from edgeforest.bounds import code_of
 from edgeforest.budget import Rng
 from edgeforest.codes import vote_shares
-from edgeforest.core_pure import TOLERANCE, TOLERANCE_IMPURITY, Z, criterion_of
+from edgeforest.core_pure import criterion_of
 from edgeforest.intervals import measure
 from edgeforest.criteria import Contender, best_arm, minus, node_word, total_of
 from edgeforest.forest import HUGE, LEAF
@@ -25,7 +25,7 @@ if 0:  # for type checkers: a board compiles nothing of it
 
 # Measured choices: benchmarks/online.py.
 STEP = 8  # a race is first judged after this many rows, then after a quarter more each time
-PATIENCE = 20  # rows after which a split that gains is better than waiting for the best one
+PATIENCE = 20  # how often rows must count before a race is judged
 SURE = 1.0  # a split must gain more than this many standard errors
 PRIOR = 1  # rows that the parent's votes count as in a new leaf
 EVERY = 100  # rows between two contests of the tree that does not vote with the worst that does
@@ -225,7 +225,7 @@ class Grove:
         self, tree: "Sapling", leaf: "int", place: "int", label: "int", times: "int", miss: "int"
     ) -> "None":
         """Count a row in its leaf: its votes and its race; without a race, maybe start one."""
-        if times:
+        if times and not self._is_sure(tree, leaf, label):
             self._vote(tree, leaf, label, times)
         slot = tree.slot[leaf]
         if slot != NONE:
@@ -258,6 +258,20 @@ class Grove:
                 for i in range(at, at + width):
                     votes[i] >>= 1
             votes[at + label] += UNIT * times
+
+    def _is_sure(self, tree: "Sapling", leaf: "int", label: "int") -> "bool":
+        """Whether all votes of a leaf are for a class, and its slowest memory is full.
+
+        Then one more row of this class is not added: it would change nothing.
+        """
+        width = self.plan.width
+        at = leaf * width
+        if not width or tree.votes[-1][at + label] < self.plan.fades[-1] * UNIT:
+            return False
+        for votes in tree.votes:
+            if sum(votes[at : at + width]) > votes[at + label]:
+                return False
+        return True
 
     # ---- Races
 
@@ -430,13 +444,10 @@ class Grove:
     def _winner(self, race: "LeafRace") -> "Contender | None":
         """The feature that wins a race, or None while it is undecided."""
         stride = self.plan.stride
-        if not race.seen:
-            return None
         total = total_of(race.racing[0], stride)
-        impurity = self.criterion.impurity(total)
-        if impurity <= 0:
-            return None
         size = self.criterion.size(total)
+        if size < PATIENCE or self.criterion.impurity(total) <= 0:
+            return None
         rest = race.squares / (size * size)
         for c in race.racing:
             c.best = best_arm(self.criterion, c, stride, total, self.plan.least)
@@ -448,15 +459,7 @@ class Grove:
         for c in racing:
             if c.gain > lead.gain:
                 lead = c
-        if lead.gain <= SURE * math.sqrt(lead.variance):
-            return None
-        if size < PATIENCE:
-            slack = max(TOLERANCE * lead.gain, TOLERANCE_IMPURITY * impurity)
-            for c in racing:
-                spread = Z * math.sqrt(c.variance + lead.variance)
-                if c is not lead and c.gain - lead.gain + spread > slack:
-                    return None
-        return lead
+        return lead if lead.gain > SURE * math.sqrt(lead.variance) else None
 
     def _split(self, tree: "Sapling", node: "int", lead: "Contender") -> "list[int]":
         """Split a leaf; returns its children, which have their votes and their rows."""
@@ -582,7 +585,7 @@ class Grove:
         votes: "array[int]",
         gains: "Sequence[float]",
     ) -> "None":
-        """Replace a tree by these nodes; children come after their parent."""
+        """Replace a tree by these nodes; two children lie together, after their parent."""
         tree = self.trees[t]
         n = len(feature)
         tree.n_nodes = 0

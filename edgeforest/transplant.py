@@ -43,27 +43,31 @@ def for_forest(nodes: "list[Any]", width: "int", scale: "int") -> "GrowingTree":
 
 
 def for_grove(forest: "Forest", start: "int", end: "int", scale: "int") -> "list[Any]":
-    """The nodes from start to end of a forest as `Grove.plant` takes them."""
+    """The nodes from start to end of a forest as `Grove.plant` takes them: two children together."""
     n = end - start
     width = forest.n_votes
-    left = array("H", bytes(2 * n))
-    right = array("H", bytes(2 * n))
+    places = array("H", bytes(2 * n))  # where each node goes
+    feature, threshold = forest.feature[start:end], forest.threshold[start:end]
+    left, right = places[:], places[:]
     votes = array("I", bytes(4 * n * (2 if forest.regression else width)))
+    used = 1
     for i in range(n):
-        here = forest.right[start + i]
+        at, here = places[i], forest.right[start + i]
+        feature[at] = forest.feature[start + i]
+        threshold[at] = forest.threshold[start + i]
         if forest.split(start + i):
-            left[i] = i + 1
-            right[i] = here - start
+            left[at] = places[i + 1] = used
+            right[at] = places[here - start] = used + 1
+            used += 2
         elif forest.regression:
-            votes[2 * i] = 8 * UNIT
+            votes[2 * at] = 8 * UNIT
             total = 8 * UNIT * forest.votes[here] * scale // forest.scale
-            votes[2 * i + 1] = min(8 * UNIT * LEVELS, total)  # merging may lift it above that
+            votes[2 * at + 1] = min(8 * UNIT * LEVELS, total)  # merging may lift it above that
         else:
             some = forest.votes[here * width : here * width + width]
             shares = vote_shares(some, sum(some) or 1, scale)
-            votes[i * width : i * width + width] = array("I", shares)
+            votes[at * width : at * width + width] = array("I", shares)
     gains = [v / 10000 for v in forest.importances]
-    feature, threshold = forest.feature[start:end], forest.threshold[start:end]
     return [feature, threshold, left, right, votes, gains]
 
 

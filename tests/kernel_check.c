@@ -856,10 +856,10 @@ static void run_grove(void)
         for (int32_t k = 0; k < size; k++) {
             uint32_t after = (uint32_t)(size - k - 1);
             uint32_t f = below((uint32_t)m) | below(4) << 14, child = (uint32_t)k + 1;
-            feature[k] = (uint16_t)(after && below(2) ? f : EF_LEAF);
+            feature[k] = (uint16_t)(after > 1 && below(2) ? f : EF_LEAF);
             threshold[k] = (float)below(100) - 50.0f;
-            left[k] = (uint16_t)(after ? child + below(after) : below(65536));
-            right[k] = (uint16_t)(after && below(20) ? child + below(after) : below(65536));
+            left[k] = (uint16_t)(after > 1 && below(40) ? child + below(after - 1) : below(65536));
+            right[k] = (uint16_t)(below(40) ? left[k] + 1u : below(65536));
             for (size_t v = 0; v < width; v++)
                 votes[(size_t)k * width + v] = (uint32_t)(below(20) ? below(1000)
                                                                     : PICK(0x80000000, -1));

@@ -84,7 +84,7 @@ class NativeGrove:
         votes: array[int],
         gains: Sequence[float],
     ) -> None:
-        """Replace a tree by these nodes; children come after their parent."""
+        """Replace a tree by these nodes; two children lie together, after their parent."""
         nodes = feature, threshold, left, right, votes
         _kernel.plant(self._grove, t, *nodes, array("d", gains))
 

@@ -337,7 +337,7 @@ typedef struct {
     uint16_t *leaves, *labels, *places, *stack, *kinds, *free_slots, *raced, *new_raced, *arms, *todo;
     uint16_t *numbers; /* of the rows of rare classes, modulo what their weights repeat after */
     uint32_t *misses, *out, *counts; /* counts: rows in the window, by class */
-    uint8_t *times, *bins, *new_bins;
+    uint8_t *times, *drawn, *bins, *new_bins; /* drawn: how often a row counts, by tree */
     ef_span spans;
     float *values, *cuts, *new_cuts, *waiting, *lane_values;
     uint8_t *lane_bins;
@@ -380,8 +380,8 @@ size_t ef_grove_learn(ef_grove *grove, const float *rows, const uint16_t *labels
  * regression; returns the place of the largest. The answer is that of a forest of these trees. */
 uint32_t ef_grove_vote(const ef_grove *grove, const float *row, uint32_t *out);
 
-/* Replace a tree by one of n nodes; children come after their parent. Returns why that is not
- * possible, as a sentence, or NULL. */
+/* Replace a tree by one of n nodes; a left child comes after its parent, the right child is the next node.
+ * Returns why that is not possible, as a sentence, or NULL. */
 const char *ef_grove_plant(ef_grove *grove, int32_t t, int32_t n, const uint16_t *feature,
                            const float *threshold, const uint16_t *left, const uint16_t *right,
                            const uint32_t *votes, const ef_real *gains);

@@ -32,6 +32,7 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
     g->walks = carve(c, (size_t)p->n_trees + 1, sizeof *g->walks);
     g->todo = carve(c, (size_t)p->n_trees + 1, sizeof *g->todo);
     g->misses = carve(c, (size_t)p->n_trees + 1, sizeof *g->misses);
+    g->drawn = carve(c, (size_t)p->n_trees + 1, 1);
     g->out = carve(c, memories * (p->width ? (size_t)p->width : 1), sizeof *g->out);
     g->counts = carve(c, (size_t)p->width, sizeof *g->counts);
     g->numbers = carve(c, spare, sizeof *g->numbers);
@@ -167,13 +168,15 @@ static inline uint32_t ask_classes(uint32_t *votes, int32_t width, uint32_t scal
         return best;
     }
     double per = 1 / (2 * (double)total);
-    for (int32_t k = 0; k < width; k++) { /* shares that add up */
+    for (int32_t k = 0; k + 1 < width; k++) { /* shares that add up */
         upto += votes[k];
         uint32_t now = divided(2 * upto * scale + total, 2 * total, per);
         out[k] += now - before;
         before = now;
         votes[k] >>= half;
     }
+    out[width - 1] += scale - before;
+    votes[width - 1] >>= half;
     return best;
 }
 
@@ -200,30 +203,40 @@ static inline uint32_t ask_two(uint32_t *votes, uint32_t scale, uint32_t fade, u
     return b > a;
 }
 
-/* Let a leaf answer from all of its memories, into `out`, before it learns a row. Sets how wrong each of
- * them is. */
-static inline void ask_and_vote(const ef_grove *g, uint32_t *votes, int32_t width, uint32_t label,
-                                uint32_t times, uint32_t *out, uint32_t *misses)
+/* What all trees are asked about a row: whoever calls ask_leaf with a constant width has loops of its own. */
+typedef struct {
+    uint32_t scale, label, fades[EF_MEMORIES];
+    int32_t memory, memories; /* the one that votes, and how many there are */
+} ef_question;
+
+/* Let a leaf answer from all of its memories, into `out`, and learn a row of a class that counts so many
+ * times. Returns whether the memory that votes is wrong. */
+EF_INLINE uint32_t ask_leaf(const ef_question *q, uint32_t *votes, int32_t width, uint32_t times,
+                            uint32_t *out)
 {
-    for (int32_t k = 0; k < g->memories; k++, votes += width, out += width) {
-        uint32_t fade = times ? g->fades[k] * UNIT : UINT32_MAX; /* it has fewer votes than that */
-        uint32_t best = width == 2 ? ask_two(votes, g->plan.scale, fade, out)
-                                   : ask_classes(votes, width, g->plan.scale, fade, out);
-        misses[k] = best != label;
-        votes[label] += UNIT * times;
+    uint32_t miss = 0;
+    for (int32_t k = 0; k < q->memories; k++, votes += width, out += width) {
+        uint32_t fade = times ? q->fades[k] : UINT32_MAX; /* it has fewer votes than that */
+        uint32_t best = width == 2 ? ask_two(votes, q->scale, fade, out)
+                                   : ask_classes(votes, width, q->scale, fade, out);
+        miss = k == q->memory ? best != q->label : miss;
+        votes[q->label] += UNIT * times;
     }
+    return miss;
 }
 
-/* The same for a regression. */
-static inline void ask_and_sum(const ef_grove *g, uint32_t *votes, uint32_t label, uint32_t times,
-                               uint32_t *out, uint32_t *misses)
+/* The same for a regression; returns how wrong it is. */
+EF_INLINE uint32_t ask_sums(const ef_question *q, uint32_t *votes, uint32_t times, uint32_t *out)
 {
-    for (int32_t k = 0; k < g->memories; k++, votes += 2) {
-        uint32_t level = ask_level(votes, g->plan.scale);
+    uint32_t miss = 0;
+    for (int32_t k = 0; k < q->memories; k++, votes += 2) {
+        uint32_t level = ask_level(votes, q->scale);
+        uint32_t off = level > q->label ? level - q->label : q->label - level;
         out[k] += level;
-        misses[k] = level > label ? level - label : label - level;
-        sum_in(votes, g->fades[k] * UNIT, label, times);
+        miss = k == q->memory ? off : miss;
+        sum_in(votes, q->fades[k], q->label, times);
     }
+    return miss;
 }
 
 /* Add what a leaf says from one of its memories to `out`. */
@@ -367,10 +380,9 @@ static void contest(ef_grove *g)
 }
 
 /* Add a row to a leaf: to its queue and its race, or start a race if the leaf is wrong. */
-static inline void learn_in(ef_grove *g, ef_sapling *tree, int leaf, uint16_t place, uint32_t number,
+static inline void learn_in(ef_grove *g, ef_sapling *tree, int leaf, uint16_t place, unsigned times,
                             int wrong)
 {
-    unsigned times = ef_times_of(g, tree, number);
     ef_put(tree, leaf, place);
     int slot = tree->tips[leaf].slot;
     if (slot != NONE) {
@@ -427,38 +439,78 @@ static uint32_t *judge(ef_grove *g, uint32_t label)
     return g->out + (size_t)before * width;
 }
 
-/* Let the leaf that a row reached in a tree answer, and add the row to its votes; returns how wrong the
- * memory is that votes. */
-static inline uint32_t ask_tree(ef_grove *g, int32_t t, uint32_t label, uint32_t number)
+/* Whether all votes of a leaf are for a class, and its slowest memory is full. Then one more row of this
+ * class is not added: it would change nothing. */
+static int is_sure(const ef_question *q, const uint32_t *votes, int32_t width)
+{
+    uint32_t others = 0;
+    if (votes[(q->memories - 1) * width + (int32_t)q->label] < q->fades[q->memories - 1])
+        return 0;
+    for (int32_t k = 0; k < q->memories; k++, votes += width)
+        for (int32_t j = 0; j < width; j++)
+            others |= j == (int32_t)q->label ? 0 : votes[j];
+    return !others;
+}
+
+/* Let the leaf that a row reached in a tree answer into `out`, and add the row to its votes; returns how
+ * wrong the memory is that votes. */
+EF_INLINE uint32_t ask_tree(ef_grove *g, const ef_question *q, int32_t width, int32_t t, uint32_t *out)
 {
     ef_sapling *tree = g->trees + g->order[t];
-    int leaf = g->leaves[t];
-    uint32_t *votes = ef_votes_at(g, tree, 0, leaf), times = ef_times_of(g, tree, number);
-    uint32_t misses[EF_MEMORIES], miss;
-    switch (g->plan.width) { /* few classes are so frequent that they are compiled apart */
-    case 0: ask_and_sum(g, votes, label, times, g->out, misses); break;
-    case 2: ask_and_vote(g, votes, 2, label, times, g->out, misses); break;
-    case 3: ask_and_vote(g, votes, 3, label, times, g->out, misses); break;
-    case 4: ask_and_vote(g, votes, 4, label, times, g->out, misses); break;
-    case 5: ask_and_vote(g, votes, 5, label, times, g->out, misses); break;
-    default: ask_and_vote(g, votes, g->plan.width, label, times, g->out, misses);
+    ef_tip *tip = tree->tips + g->leaves[t];
+    uint32_t *votes = ef_votes_at(g, tree, 0, g->leaves[t]), times = g->drawn[t], miss;
+    if (width) {
+        if (times && tip->sure != q->label + 1)
+            tip->sure = (uint16_t)(is_sure(q, votes, width) ? q->label + 1 : 0);
+        if (tip->sure == q->label + 1) {
+            for (int32_t k = 0; k < q->memories; k++)
+                out[k * width + (int32_t)q->label] += q->scale;
+            return 0;
+        }
+        miss = ask_leaf(q, votes, width, times, out);
+    } else {
+        miss = ask_sums(q, votes, times, out);
     }
-    miss = g->misses[t] = misses[g->memory];
-    if (tree->tips[leaf].missed < MOST)
-        tree->tips[leaf].missed += g->plan.width ? miss : miss >> 8;
+    if (tip->missed < MOST)
+        tip->missed += width ? miss : miss >> 8;
     return miss;
 }
 
-/* Let all trees answer and vote. */
-static void ask_all(ef_grove *g, uint32_t label, uint32_t number)
+/* Let all trees answer and vote. The last one is the challenger, whose answers are not counted. */
+EF_INLINE void ask_trees(ef_grove *g, const ef_question *q, int32_t width, uint32_t *out)
 {
-    size_t width = g->plan.width ? (size_t)g->plan.width : 1;
-    uint32_t last = ask_tree(g, g->plan.n_trees, label, number); /* its answers are not counted: */
-    memset(g->out, 0, (size_t)g->memories * width * sizeof *g->out);
-    for (int32_t t = 0; t < g->plan.n_trees; t++) {
-        uint32_t miss = ask_tree(g, t, label, number);
-        g->trees[g->order[t]].better += last < miss;
-        g->trees[g->order[t]].worse += last > miss;
+    size_t bytes = (size_t)(q->memories * (width ? width : 1)) * sizeof *out;
+    int32_t last = g->plan.n_trees;
+    uint32_t against = g->misses[last] = ask_tree(g, q, width, last, out);
+    memset(out, 0, bytes);
+    for (int32_t t = 0; t < last; t++) {
+        uint32_t miss = g->misses[t] = ask_tree(g, q, width, t, out);
+        ef_sapling *tree = g->trees + g->order[t];
+        tree->better += against < miss;
+        tree->worse += against > miss;
+    }
+}
+
+/* The same with the sums on the stack, where the compiler knows that nobody else changes them. */
+EF_INLINE void ask_few(ef_grove *g, const ef_question *q, int32_t width)
+{
+    uint32_t out[EF_MEMORIES * 5] = {0};
+    ask_trees(g, q, width, out);
+    memcpy(g->out, out, (size_t)(q->memories * (width ? width : 1)) * sizeof *out);
+}
+
+static void ask_all(ef_grove *g, uint32_t label)
+{
+    ef_question q = {g->plan.scale, label, {0, 0, 0}, g->memory, g->memories};
+    for (int32_t k = 0; k < q.memories; k++)
+        q.fades[k] = g->fades[k] * UNIT;
+    switch (g->plan.width) { /* few classes are so frequent that they are compiled apart */
+    case 0: ask_few(g, &q, 0); break;
+    case 2: ask_few(g, &q, 2); break;
+    case 3: ask_few(g, &q, 3); break;
+    case 4: ask_few(g, &q, 4); break;
+    case 5: ask_few(g, &q, 5); break;
+    default: ask_trees(g, &q, g->plan.width, g->out);
     }
 }
 
@@ -513,13 +565,15 @@ static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
     const ef_plan *p = &g->plan;
     uint32_t number = (uint32_t)(g->seen % LONG);
     find_all(g, row);
-    for (int32_t t = 0; t <= p->n_trees; t++)
+    for (int32_t t = 0; t <= p->n_trees; t++) {
+        g->drawn[t] = (uint8_t)ef_times_of(g, g->trees + g->order[t], number);
         fetch(g, g->trees + g->order[t], g->leaves[t]);
-    ask_all(g, label, number);
+    }
+    ask_all(g, label);
     uint16_t place = keep(g, row, label);
     g->seen++;
     for (int32_t t = 0; t <= p->n_trees; t++)
-        learn_in(g, g->trees + g->order[t], g->leaves[t], place, number, g->misses[t] != 0);
+        learn_in(g, g->trees + g->order[t], g->leaves[t], place, g->drawn[t], g->misses[t] != 0);
     if (g->seen % EVERY == 0)
         contest(g);
     uint32_t *votes = judge(g, label);
@@ -656,8 +710,8 @@ static const char *tree_wrong(const ef_plan *p, int32_t n, const uint16_t *featu
         if (feature[i] == EF_LEAF)
             continue;
         EF_NEED((feature[i] & EF_FEATURE) < p->m, "a node tests a feature that does not exist");
-        EF_NEED(i < left[i] && left[i] < n && i < right[i] && right[i] < n,
-                "children must be nodes after their parent");
+        EF_NEED(i < left[i] && left[i] + 1 < n && right[i] == left[i] + 1,
+                "children must be nodes after their parent, the right one after the left one");
     }
     return NULL;
 }
@@ -678,8 +732,7 @@ const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *fe
         node->feature = feature[i];
         g->some_kinds |= feature[i] != EF_LEAF && feature[i] & EF_EQUAL;
         node->threshold = threshold[i];
-        node->children[1] = (uint16_t)(left[i] - i);
-        node->children[0] = (uint16_t)(right[i] - i);
+        node->down = (uint16_t)(feature[i] == EF_LEAF ? 0 : left[i] - i);
     }
     for (int32_t i = 0; i < n; i++)
         for (int k = 0; k < g->memories; k++)
@@ -687,8 +740,8 @@ const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *fe
     memcpy(tree->importance, gains, (size_t)g->plan.m * sizeof *gains);
     for (int32_t i = 0; i < n; i++)
         if (feature[i] != EF_LEAF) {
-            int depth = tree->nodes[i].depth < 255 ? tree->nodes[i].depth + 1 : 255;
-            tree->nodes[left[i]].depth = tree->nodes[right[i]].depth = (uint8_t)depth;
+            int depth = tree->tips[i].depth < 255 ? tree->tips[i].depth + 1 : 255;
+            tree->tips[left[i]].depth = tree->tips[right[i]].depth = (uint8_t)depth;
         }
     return NULL;
 }
@@ -734,8 +787,8 @@ void ef_grove_tree(const ef_grove *g, int32_t t, uint16_t *feature, float *thres
     for (size_t i = 0; i < n; i++) {
         feature[i] = tree->nodes[i].feature;
         threshold[i] = tree->nodes[i].threshold;
-        left[i] = (uint16_t)(i + tree->nodes[i].children[1]);
-        right[i] = (uint16_t)(i + tree->nodes[i].children[0]);
+        left[i] = (uint16_t)(i + tree->nodes[i].down);
+        right[i] = (uint16_t)(left[i] + 1);
         memcpy(votes + i * width, ef_votes_at(g, tree, g->memory, (int)i), width * sizeof *votes);
     }
     memcpy(gains, tree->importance, (size_t)g->plan.m * sizeof *gains);

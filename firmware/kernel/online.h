@@ -26,8 +26,6 @@
 #define FADES {3,12,50}
 #define NONE 0xFFFF
 #define WAITING 8 /* rows that a race counts together */
-#define TOLERANCE 0.1
-#define Z 2.25
 #define EF_FEW_BINS 16 /* and classes, of a race that lists its rows */
 #define EF_FEW_CLASSES 16
 #define EF_FEW_CELLS ((EF_FEW_BINS + 1) * EF_FEW_CLASSES / 2) /* int64_t of a histogram, at least 3 a bin */
@@ -64,14 +62,15 @@ static inline ef_four ef_where(ef_mask holds, ef_four x, ef_four y)
 /* A node: what is needed on the way down lies together. */
 struct ef_fork {
     float threshold;
-    uint16_t feature, children[2]; /* how far away the right one is, and the left one */
-    uint8_t depth;
+    uint16_t feature, down; /* how far away the left child is; the right one is the next node */
 };
 
 /* What a leaf has besides its votes: its race, and a queue of the latest rows in it. */
 typedef struct {
     uint32_t missed;
     uint16_t slot, wait, head, tail;
+    uint16_t sure; /* one more than the class that all of its votes are for, if that is known */
+    uint8_t depth;
 } ef_tip;
 
 /* A row of the window in a tree: its leaf, and the next row in that leaf's queue. */
@@ -94,7 +93,7 @@ struct ef_sapling {
 
 /* The race of a leaf. Its features, bins, cuts and cells lie in arrays of the grove, by slot. */
 struct ef_live {
-    int64_t seen, squares, due;
+    int64_t seen, draws, squares, due; /* rows, how often they count, the squares of that; next look */
     uint16_t tree, node; /* the tree as its place in memory */
     uint16_t n, cuts;    /* features, and the bounds of the one that has most */
     uint16_t labels[WAITING]; /* of rows that wait to be counted */
@@ -143,11 +142,11 @@ static inline int ef_is_rare(const ef_grove *g, uint32_t label)
 
 static inline int ef_add_leaf(ef_sapling *tree, int depth)
 {
-    static const ef_tip FRESH = {0, NONE, 0, NONE, NONE};
+    const ef_tip fresh = {0, NONE, 0, NONE, NONE, 0, (uint8_t)depth};
     int node = tree->n_nodes++;
     tree->nodes[node].feature = EF_LEAF;
-    tree->nodes[node].depth = (uint8_t)depth;
-    tree->tips[node] = FRESH;
+    tree->nodes[node].down = 0;
+    tree->tips[node] = fresh;
     return node;
 }
 
@@ -172,13 +171,13 @@ static inline int ef_is_whole(const float *row, int32_t m)
 static inline const ef_fork *ef_next(const ef_fork *node, const float *row)
 {
     unsigned f = node->feature;
-    return node + node->children[ef_goes_left(row[f & EF_FEATURE], f, node->threshold)];
+    return node + node->down + !ef_goes_left(row[f & EF_FEATURE], f, node->threshold);
 }
 
 /* The same if no number is missing, and no feature has categories. */
 static inline const ef_fork *ef_next_plain(const ef_fork *node, const float *row)
 {
-    return node + node->children[row[node->feature & EF_FEATURE] <= node->threshold];
+    return node + node->down + (row[node->feature & EF_FEATURE] > node->threshold);
 }
 
 /* The leaf that a row reaches. */

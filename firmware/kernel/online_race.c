@@ -325,6 +325,7 @@ void ef_live_insert(ef_grove *g, int slot, unsigned place, uint32_t times)
     read_lanes(g, slot, place, g->waiting + at * (size_t)g->plan.max_features);
     race->labels[race->waiting] = g->labels[place];
     race->times[race->waiting++] = (uint8_t)times;
+    race->draws += times;
     race->squares += times * times;
     if (race->waiting == WAITING)
         count_waiting(g, slot);
@@ -391,7 +392,7 @@ static void open_race(ef_grove *g, ef_sapling *tree, int node, int slot, int32_t
     race->n = (uint16_t)racing;
     race->cuts = (uint16_t)g->new_n_cuts;
     race->waiting = 0;
-    race->seen = race->squares = 0;
+    race->seen = race->draws = race->squares = 0;
     race->listed = g->room && !categories ? 0 : NONE;
     if (race->listed == NONE)
         ef_clear_cells(g, slot);
@@ -426,6 +427,7 @@ static void count_kept(ef_grove *g, const ef_sapling *tree, int slot, int n)
         if (times) {
             read_lanes(g, slot, place, g->lane_values);
             count_row(g, slot, g->lane_values, g->labels[place], times);
+            race->draws += times;
             race->squares += times * times;
             race->seen++;
         }
@@ -436,7 +438,7 @@ static void count_kept(ef_grove *g, const ef_sapling *tree, int slot, int n)
 /* Start the race of a leaf with its kept rows; returns whether there is one now. */
 static int begin(ef_grove *g, ef_sapling *tree, int node)
 {
-    if (tree->nodes[node].depth >= g->plan.max_depth || is_full(g, tree)) {
+    if (tree->tips[node].depth >= g->plan.max_depth || is_full(g, tree)) {
         tree->tips[node].wait = NONE;
         return 0;
     }
@@ -506,10 +508,9 @@ static void split(ef_grove *g, ef_sapling *tree, int node, const ef_contender *l
                                                : EF_HUGE;
     tree->importance[lead->feature] += lead->gain * (ef_real)size;
     ef_release(g, tree, node);
-    int depth = tree->nodes[node].depth + 1;
+    int depth = tree->tips[node].depth + 1;
     int a = ef_add_leaf(tree, depth), b = ef_add_leaf(tree, depth);
-    tree->nodes[node].children[1] = (uint16_t)(a - node);
-    tree->nodes[node].children[0] = (uint16_t)(b - node);
+    tree->nodes[node].down = (uint16_t)(a - node);
     tree->nodes[node].threshold = threshold;
     unsigned f = lead->feature | (lead->equal ? EF_EQUAL : 0u) |
                  (missing_left ? EF_MISSING_LEFT : 0u);
@@ -550,22 +551,6 @@ static void describe(const ef_grove *g, int slot, int i, ef_contender *c)
     }
 }
 
-/* Whether no other feature of a race can gain much more than the leading one. */
-static int beats_all(ef_grove *g, int slot, const ef_contender *lead, ef_real rest, ef_real impurity)
-{
-    ef_real slack = TOLERANCE * lead->gain, least = EF_TOLERANCE_IMPURITY * impurity;
-    slack = least > slack ? least : slack;
-    for (int i = 0; i < g->slots[slot].n; i++) {
-        if (i == g->lead || !g->arms[i])
-            continue;
-        describe(g, slot, i, g->contender);
-        ef_real variance = ef_variance(&g->tree, g->contender, rest);
-        if (g->gains[i] - lead->gain + Z * ef_root(variance + lead->variance) > slack)
-            return 0;
-    }
-    return 1;
-}
-
 /* Sum up the histograms of a race, and find the best arm of each feature and its gain. */
 static void find_arms(ef_grove *g, int slot, int64_t *size, ef_real *impurity, ef_real *rest)
 {
@@ -594,8 +579,6 @@ static int is_decided(ef_grove *g, int slot, ef_contender *lead)
     ef_real impurity = 0.0, rest = 0.0;
     int64_t size = 0;
     int found = -1;
-    if (!race->seen)
-        return 0;
     if (race->listed == NONE)
         find_arms(g, slot, &size, &impurity, &rest);
     else
@@ -610,9 +593,7 @@ static int is_decided(ef_grove *g, int slot, ef_contender *lead)
     g->lead = found;
     describe(g, slot, found, lead);
     lead->variance = ef_variance(&g->tree, lead, rest);
-    if (lead->gain <= SURE * ef_root(lead->variance))
-        return 0;
-    return size >= PATIENCE || beats_all(g, slot, lead, rest, impurity);
+    return lead->gain > SURE * ef_root(lead->variance);
 }
 
 int ef_live_look(ef_grove *g, ef_sapling *tree, int node, int n_stack)
@@ -621,12 +602,13 @@ int ef_live_look(ef_grove *g, ef_sapling *tree, int node, int n_stack)
     int full = is_full(g, tree); /* other leaves may have split meanwhile */
     ef_contender lead;
     int64_t one[EF_FEW_CELLS]; /* the histogram of one feature, if the rows are listed */
+    if (!full && g->slots[slot].draws < PATIENCE)
+        return 0;
     count_waiting(g, slot);
     if (ef_few_many(g, slot))
         ef_few_unlist(g, slot);
     g->tree.cells = g->slots[slot].listed == NONE ? g->cells : one;
     if (!full && is_decided(g, slot, &lead)) {
-        describe(g, slot, g->lead, &lead); /* its histogram may have been overwritten */
         split(g, tree, node, &lead, n_stack);
         return 2;
     }
