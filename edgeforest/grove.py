@@ -225,12 +225,15 @@ class Grove:
         self, tree: "Sapling", leaf: "int", place: "int", label: "int", times: "int", miss: "int"
     ) -> "None":
         """Count a row in its leaf: its votes and its race; without a race, maybe start one."""
-        if times and not self._is_sure(tree, leaf, label):
+        sure = times and self._is_sure(tree, leaf, label)
+        if times and not sure:
             self._vote(tree, leaf, label, times)
         slot = tree.slot[leaf]
         if slot != NONE:
             race = self.slots[slot]
-            if times:
+            if sure:
+                self._release(tree, leaf)  # there is nothing to gain now
+            elif times:
                 self._insert(race, place, times)
                 race.seen += 1
                 if race.seen >= race.due:

@@ -333,7 +333,7 @@ typedef struct {
     ef_live *slots;
     const ef_fork **walks; /* where a row is in each tree, on its way down */
     ef_contender *contender;
-    uint16_t *order; /* place of each tree in memory; the last one does not vote */
+    ef_sapling **order; /* the trees in their order; the last one does not vote */
     uint16_t *leaves, *labels, *places, *stack, *kinds, *free_slots, *raced, *new_raced, *arms, *todo;
     uint16_t *numbers; /* of the rows of rare classes, modulo what their weights repeat after */
     uint32_t *misses, *out, *counts; /* counts: rows in the window, by class */

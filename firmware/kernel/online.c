@@ -205,9 +205,43 @@ static inline uint32_t ask_two(uint32_t *votes, uint32_t scale, uint32_t fade, u
 
 /* What all trees are asked about a row: whoever calls ask_leaf with a constant width has loops of its own. */
 typedef struct {
-    uint32_t scale, label, fades[EF_MEMORIES];
+    uint32_t scale, label, fades[4];
     int32_t memory, memories; /* the one that votes, and how many there are */
 } ef_question;
+
+#ifdef __GNUC__
+/* ask_leaf for two classes and three memories, side by side: `out` has four places for each class. */
+static inline uint32_t ask_pairs(const ef_question *q, uint32_t *votes, uint32_t times, uint32_t *out)
+{
+    ef_words a = {votes[0], votes[2], votes[4], 0}, b = {votes[1], votes[3], votes[5], 0};
+    ef_words total = a + b, twice = total + total, n = (a + a) * q->scale + total;
+    ef_words some = (ef_words)((ef_mask)total > 0), wins = (ef_words)((ef_mask)b > (ef_mask)a);
+    ef_words half = (ef_words)((ef_mask)total >= (ef_mask)ef_load_words(q->fades));
+    ef_four about = __builtin_convertvector((ef_mask)n, ef_four);
+    about /= __builtin_convertvector((ef_mask)twice, ef_four);
+    ef_words share = (ef_words)__builtin_convertvector(about, ef_mask);
+    ef_words rest = n - share * twice; /* floats are exact to one vote: what is true is -1 */
+    share += (ef_words)((ef_mask)rest < 0) - (ef_words)((ef_mask)rest >= (ef_mask)twice);
+    share &= some;
+    ef_words to_a = ef_load_words(out) + share, to_b = ef_load_words(out + 4);
+    to_b += (some & q->scale) - share;
+    memcpy(out, &to_a, sizeof to_a);
+    memcpy(out + 4, &to_b, sizeof to_b);
+    if (times) {
+        a = (a & ~half) | (half & (a >> 1));
+        b = (b & ~half) | (half & (b >> 1));
+        a += q->label ? 0 : UNIT * times;
+        b += q->label ? UNIT * times : 0;
+        for (int k = 0; k < 3; k++) {
+            votes[2 * k] = a[k];
+            votes[2 * k + 1] = b[k];
+        }
+    }
+    uint32_t best[4];
+    memcpy(best, &wins, sizeof best);
+    return (best[q->memory] & 1) != q->label;
+}
+#endif
 
 /* Let a leaf answer from all of its memories, into `out`, and learn a row of a class that counts so many
  * times. Returns whether the memory that votes is wrong. */
@@ -359,7 +393,7 @@ static void contest(ef_grove *g)
     const ef_plan *p = &g->plan;
     int32_t last = p->n_trees, worst = 0, lead = 0, rows = 0;
     for (int32_t t = 0; t < last; t++) {
-        const ef_sapling *tree = g->trees + g->order[t];
+        const ef_sapling *tree = g->order[t];
         if (t == 0 || tree->better - tree->worse > lead) {
             worst = t;
             lead = tree->better - tree->worse;
@@ -367,7 +401,7 @@ static void contest(ef_grove *g)
         }
     }
     if (lead > 0 && lead * lead > CLEARLY * rows) {
-        uint16_t other = g->order[worst];
+        ef_sapling *other = g->order[worst];
         g->order[worst] = g->order[last];
         g->order[last] = other;
     } else if (g->seen % (AGAIN * EVERY)) {
@@ -376,7 +410,7 @@ static void contest(ef_grove *g)
     for (int32_t t = 0; t <= last; t++)
         g->trees[t].better = g->trees[t].worse = 0;
     g->half ^= 1;
-    reset(g, g->trees + g->order[last], (g->seen < p->window ? g->seen : p->window) >> g->half);
+    reset(g, g->order[last], (g->seen < p->window ? g->seen : p->window) >> g->half);
 }
 
 /* Add a row to a leaf: to its queue and its race, or start a race if the leaf is wrong. */
@@ -388,6 +422,10 @@ static inline void learn_in(ef_grove *g, ef_sapling *tree, int leaf, uint16_t pl
     if (slot != NONE) {
         if (!times)
             return;
+        if (tree->tips[leaf].sure == g->labels[place] + 1) { /* there is nothing to gain now */
+            ef_release(g, tree, leaf);
+            return;
+        }
         ef_live *race = g->slots + slot;
         ef_live_insert(g, slot, place, times);
         if (++race->seen >= race->due) {
@@ -454,9 +492,10 @@ static int is_sure(const ef_question *q, const uint32_t *votes, int32_t width)
 
 /* Let the leaf that a row reached in a tree answer into `out`, and add the row to its votes; returns how
  * wrong the memory is that votes. */
-EF_INLINE uint32_t ask_tree(ef_grove *g, const ef_question *q, int32_t width, int32_t t, uint32_t *out)
+EF_INLINE uint32_t ask_tree(ef_grove *g, const ef_question *q, int32_t width, int32_t pairs, int32_t t,
+                            uint32_t *out)
 {
-    ef_sapling *tree = g->trees + g->order[t];
+    ef_sapling *tree = g->order[t];
     ef_tip *tip = tree->tips + g->leaves[t];
     uint32_t *votes = ef_votes_at(g, tree, 0, g->leaves[t]), times = g->drawn[t], miss;
     if (width) {
@@ -464,10 +503,10 @@ EF_INLINE uint32_t ask_tree(ef_grove *g, const ef_question *q, int32_t width, in
             tip->sure = (uint16_t)(is_sure(q, votes, width) ? q->label + 1 : 0);
         if (tip->sure == q->label + 1) {
             for (int32_t k = 0; k < q->memories; k++)
-                out[k * width + (int32_t)q->label] += q->scale;
+                out[pairs ? 4 * (int32_t)q->label + k : k * width + (int32_t)q->label] += q->scale;
             return 0;
         }
-        miss = ask_leaf(q, votes, width, times, out);
+        miss = pairs ? ask_pairs(q, votes, times, out) : ask_leaf(q, votes, width, times, out);
     } else {
         miss = ask_sums(q, votes, times, out);
     }
@@ -477,40 +516,46 @@ EF_INLINE uint32_t ask_tree(ef_grove *g, const ef_question *q, int32_t width, in
 }
 
 /* Let all trees answer and vote. The last one is the challenger, whose answers are not counted. */
-EF_INLINE void ask_trees(ef_grove *g, const ef_question *q, int32_t width, uint32_t *out)
+EF_INLINE void ask_trees(ef_grove *g, const ef_question *q, int32_t width, int32_t pairs, uint32_t *out)
 {
-    size_t bytes = (size_t)(q->memories * (width ? width : 1)) * sizeof *out;
-    int32_t last = g->plan.n_trees;
-    uint32_t against = g->misses[last] = ask_tree(g, q, width, last, out);
-    memset(out, 0, bytes);
+    int32_t last = g->plan.n_trees, places = pairs ? 8 : q->memories * (width ? width : 1);
+    uint32_t against = g->misses[last] = ask_tree(g, q, width, pairs, last, out);
+    memset(out, 0, (size_t)places * sizeof *out);
     for (int32_t t = 0; t < last; t++) {
-        uint32_t miss = g->misses[t] = ask_tree(g, q, width, t, out);
-        ef_sapling *tree = g->trees + g->order[t];
+        uint32_t miss = g->misses[t] = ask_tree(g, q, width, pairs, t, out);
+        ef_sapling *tree = g->order[t];
         tree->better += against < miss;
         tree->worse += against > miss;
     }
 }
 
 /* The same with the sums on the stack, where the compiler knows that nobody else changes them. */
-EF_INLINE void ask_few(ef_grove *g, const ef_question *q, int32_t width)
+EF_INLINE void ask_few(ef_grove *g, const ef_question *q, int32_t width, int32_t pairs)
 {
     uint32_t out[EF_MEMORIES * 5] = {0};
-    ask_trees(g, q, width, out);
-    memcpy(g->out, out, (size_t)(q->memories * (width ? width : 1)) * sizeof *out);
+    ask_trees(g, q, width, pairs, out);
+    for (int32_t i = 0; i < q->memories * (width ? width : 1); i++)
+        g->out[i] = out[pairs ? 4 * (i & 1) + (i >> 1) : i];
 }
 
 static void ask_all(ef_grove *g, uint32_t label)
 {
-    ef_question q = {g->plan.scale, label, {0, 0, 0}, g->memory, g->memories};
+    ef_question q = {g->plan.scale, label, {0}, g->memory, g->memories};
     for (int32_t k = 0; k < q.memories; k++)
         q.fades[k] = g->fades[k] * UNIT;
+#ifdef __GNUC__
+    if (g->plan.width == 2 && q.memories == 3) {
+        ask_few(g, &q, 2, 1);
+        return;
+    }
+#endif
     switch (g->plan.width) { /* few classes are so frequent that they are compiled apart */
-    case 0: ask_few(g, &q, 0); break;
-    case 2: ask_few(g, &q, 2); break;
-    case 3: ask_few(g, &q, 3); break;
-    case 4: ask_few(g, &q, 4); break;
-    case 5: ask_few(g, &q, 5); break;
-    default: ask_trees(g, &q, g->plan.width, g->out);
+    case 0: ask_few(g, &q, 0, 0); break;
+    case 2: ask_few(g, &q, 2, 0); break;
+    case 3: ask_few(g, &q, 3, 0); break;
+    case 4: ask_few(g, &q, 4, 0); break;
+    case 5: ask_few(g, &q, 5, 0); break;
+    default: ask_trees(g, &q, g->plan.width, 0, g->out);
     }
 }
 
@@ -522,7 +567,7 @@ static inline void find_leaves(ef_grove *g, const float *row, int plain)
     uint16_t *todo = g->todo;
     int32_t n = 0, trees = g->plan.n_trees + 1;
     for (int32_t t = 0; t < trees; t++) {
-        walks[t] = g->trees[g->order[t]].nodes;
+        walks[t] = g->order[t]->nodes;
         todo[n] = (uint16_t)t;
         n += walks[t]->feature != EF_LEAF;
     }
@@ -537,7 +582,7 @@ static inline void find_leaves(ef_grove *g, const float *row, int plain)
         }
     }
     for (int32_t t = 0; t < trees; t++)
-        g->leaves[t] = (uint16_t)(walks[t] - g->trees[g->order[t]].nodes);
+        g->leaves[t] = (uint16_t)(walks[t] - g->order[t]->nodes);
 }
 
 static void find_all(ef_grove *g, const float *row)
@@ -566,14 +611,14 @@ static uint32_t learn(ef_grove *g, const float *row, uint16_t label)
     uint32_t number = (uint32_t)(g->seen % LONG);
     find_all(g, row);
     for (int32_t t = 0; t <= p->n_trees; t++) {
-        g->drawn[t] = (uint8_t)ef_times_of(g, g->trees + g->order[t], number);
-        fetch(g, g->trees + g->order[t], g->leaves[t]);
+        g->drawn[t] = (uint8_t)ef_times_of(g, g->order[t], number);
+        fetch(g, g->order[t], g->leaves[t]);
     }
     ask_all(g, label);
     uint16_t place = keep(g, row, label);
     g->seen++;
     for (int32_t t = 0; t <= p->n_trees; t++)
-        learn_in(g, g->trees + g->order[t], g->leaves[t], place, g->drawn[t], g->misses[t] != 0);
+        learn_in(g, g->order[t], g->leaves[t], place, g->drawn[t], g->misses[t] != 0);
     if (g->seen % EVERY == 0)
         contest(g);
     uint32_t *votes = judge(g, label);
@@ -644,7 +689,7 @@ void ef_grove_begin(ef_grove *g, const ef_plan *plan, const uint16_t *kinds, voi
     g->n_free = plan->races;
     for (int32_t t = 0; t <= plan->n_trees; t++) {
         ef_sapling *tree = g->trees + t;
-        g->order[t] = (uint16_t)t;
+        g->order[t] = tree;
         tree->n_nodes = 0;
         for (int32_t f = 0; f < plan->m; f++)
             tree->features[f] = (uint16_t)f;
@@ -689,7 +734,7 @@ uint32_t ef_grove_vote(const ef_grove *g, const float *row, uint32_t *out)
     size_t width = g->plan.width ? (size_t)g->plan.width : 1;
     memset(out, 0, width * sizeof *out);
     for (int32_t t = 0; t < g->plan.n_trees; t++) {
-        const ef_sapling *tree = g->trees + g->order[t];
+        const ef_sapling *tree = g->order[t];
         ask(g, ef_votes_at(g, tree, g->memory, ef_find(tree, row)), out);
     }
     if (g->plan.inputs)
@@ -720,7 +765,7 @@ const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *fe
                            const float *threshold, const uint16_t *left, const uint16_t *right,
                            const uint32_t *votes, const ef_real *gains)
 {
-    ef_sapling *tree = g->trees + g->order[t];
+    ef_sapling *tree = g->order[t];
     size_t width = ef_votes_of(&g->plan);
     const char *wrong = tree_wrong(&g->plan, n, feature, left, right, votes);
     EF_NEED(!wrong, wrong);
@@ -774,15 +819,15 @@ size_t ef_grove_recall(ef_grove *g, const float *rows, const uint16_t *labels, s
 
 void ef_grove_renew(ef_grove *g, int32_t t)
 {
-    reset(g, g->trees + g->order[t], g->seen < g->plan.window ? g->seen : g->plan.window);
+    reset(g, g->order[t], g->seen < g->plan.window ? g->seen : g->plan.window);
 }
 
-int32_t ef_grove_size(const ef_grove *g, int32_t t) { return g->trees[g->order[t]].n_nodes; }
+int32_t ef_grove_size(const ef_grove *g, int32_t t) { return g->order[t]->n_nodes; }
 
 void ef_grove_tree(const ef_grove *g, int32_t t, uint16_t *feature, float *threshold,
                    uint16_t *left, uint16_t *right, uint32_t *votes, ef_real *gains)
 {
-    const ef_sapling *tree = g->trees + g->order[t];
+    const ef_sapling *tree = g->order[t];
     size_t n = (size_t)tree->n_nodes, width = ef_votes_of(&g->plan);
     for (size_t i = 0; i < n; i++) {
         feature[i] = tree->nodes[i].feature;

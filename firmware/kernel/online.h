@@ -46,6 +46,16 @@ static inline ef_four ef_load(const float *from)
     return x;
 }
 
+/* Four whole numbers; sums of `ef_words` may wrap around. */
+typedef uint32_t ef_words __attribute__((vector_size(16)));
+
+static inline ef_words ef_load_words(const uint32_t *from)
+{
+    ef_words x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
 /* Store whole numbers as bytes. */
 static inline void ef_store(ef_mask x, uint8_t *to)
 {

@@ -28,15 +28,16 @@ static void read_row(const ef_grove *g, const float *row)
 }
 
 /* How likely each class is, at a rate. */
-static inline void share_out(const ef_grove *g, const double *weights, int32_t width)
+EF_INLINE void share_out(const ef_grove *g, const double *weights, double *restrict sums, int32_t width)
 {
-    double *sums = g->shares, most, total = 0.0;
+    const double *restrict scaled = g->scaled;
+    double most, total = 0.0;
     for (int32_t k = 0; k < width; k++)
         sums[k] = 0.0;
     for (int32_t i = 0; i <= g->plan.m; i++) {
         const double *w = weights + (size_t)g->inputs[i] * (size_t)width;
         for (int32_t k = 0; k < width; k++)
-            sums[k] += w[k] * g->scaled[i];
+            sums[k] += w[k] * scaled[i];
     }
     most = sums[0];
     for (int32_t k = 1; k < width; k++)
@@ -56,19 +57,23 @@ static inline void share_out(const ef_grove *g, const double *weights, int32_t w
 
 static void find_shares(const ef_grove *g, const double *weights)
 {
-    if (g->plan.width == 2) /* so often that it is compiled apart */
-        share_out(g, weights, 2);
-    else
-        share_out(g, weights, g->plan.width);
+    double two[2];
+    if (g->plan.width == 2) { /* so often that it is compiled apart */
+        share_out(g, weights, two, 2);
+        memcpy(g->shares, two, sizeof two);
+    } else {
+        share_out(g, weights, g->shares, g->plan.width);
+    }
 }
 
-/* Move the weights of a row's inputs against the errors, which `shares` has now. */
-static inline void move(const ef_grove *g, double *weights, double rate, int32_t width)
+/* Move the weights of a row's inputs by these steps. */
+EF_INLINE void move(const ef_grove *g, double *weights, const double *restrict steps, int32_t width)
 {
+    const double *restrict scaled = g->scaled;
     for (int32_t i = 0; i <= g->plan.m; i++) {
-        double *w = weights + (size_t)g->inputs[i] * (size_t)width;
+        double *restrict w = weights + (size_t)g->inputs[i] * (size_t)width;
         for (int32_t k = 0; k < width; k++)
-            w[k] -= rate * g->shares[k] * g->scaled[i];
+            w[k] -= steps[k] * scaled[i];
     }
 }
 
@@ -108,21 +113,40 @@ void ef_linear_learn(ef_grove *g, const float *row, uint32_t label)
         double *weights = weights_at(g, r);
         find_shares(g, weights);
         find_votes(g, g->alone + (size_t)r * width);
-        g->shares[label] -= 1.0;
-        if (width == 2)
-            move(g, weights, RATE[r], 2);
-        else
-            move(g, weights, RATE[r], g->plan.width);
+        g->shares[label] -= 1.0; /* they are errors now, */
+        for (size_t k = 0; k < width; k++)
+            g->shares[k] *= RATE[r]; /* and steps */
+        if (width == 2) {
+            double two[2] = {g->shares[0], g->shares[1]};
+            move(g, weights, two, 2);
+        } else {
+            move(g, weights, g->shares, g->plan.width);
+        }
     }
     scale(g, row);
 }
 
 /* Change the votes of the trees into those of one who may answer: 0 the trees; odd a rate alone;
  * even with the trees. */
-static void mix(int32_t choice, const uint32_t *alone, uint32_t *votes, size_t width)
+static inline void mix(int32_t choice, const uint32_t *alone, uint32_t *votes, size_t width)
 {
     for (size_t k = 0; choice && k < width; k++)
         votes[k] = choice & 1 ? alone[k] : votes[k] + alone[k];
+}
+
+/* Whether one who may answer would have been wrong; of two classes, faster. */
+static inline int is_wrong(const ef_grove *g, int32_t c, const uint32_t *votes, uint32_t label)
+{
+    size_t width = (size_t)g->plan.width;
+    const uint32_t *alone = g->alone + (size_t)(c ? (c - 1) >> 1 : 0) * width;
+    if (width == 2) {
+        uint32_t two[2] = {votes[0], votes[1]};
+        mix(c, alone, two, 2);
+        return (two[1] > two[0]) != label;
+    }
+    memcpy(g->mixed, votes, width * sizeof *votes);
+    mix(c, alone, g->mixed, width);
+    return ef_largest(g->mixed, width) != label;
 }
 
 void ef_linear_judge(ef_grove *g, uint32_t *votes, uint32_t label)
@@ -130,10 +154,7 @@ void ef_linear_judge(ef_grove *g, uint32_t *votes, uint32_t label)
     size_t width = (size_t)g->plan.width;
     int32_t before = g->choice;
     for (int32_t c = 0; c < EF_ANSWERS; c++) {
-        const uint32_t *alone = g->alone + (size_t)(c ? (c - 1) >> 1 : 0) * width;
-        memcpy(g->mixed, votes, width * sizeof *votes);
-        mix(c, alone, g->mixed, width);
-        int64_t wrong = ef_largest(g->mixed, width) != label;
+        int64_t wrong = is_wrong(g, c, votes, label);
         g->mix_losses[c] += wrong * (1 << 2 * LATELY) - (g->mix_losses[c] >> LATELY);
         if (g->mix_losses[c] < g->mix_losses[g->choice])
             g->choice = c;
