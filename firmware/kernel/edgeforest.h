@@ -331,10 +331,9 @@ typedef struct {
     ef_rng rng;
     ef_sapling *trees;
     ef_live *slots;
-    const ef_fork **walks; /* where a row is in each tree, on its way down */
     ef_contender *contender;
     ef_sapling **order; /* the trees in their order; the last one does not vote */
-    uint16_t *leaves, *labels, *places, *stack, *kinds, *free_slots, *raced, *new_raced, *arms, *todo;
+    uint16_t *leaves, *labels, *places, *stack, *kinds, *free_slots, *raced, *new_raced, *arms;
     uint16_t *numbers; /* of the rows of rare classes, modulo what their weights repeat after */
     uint32_t *misses, *out, *counts; /* counts: rows in the window, by class */
     uint8_t *times, *drawn, *bins, *new_bins; /* drawn: how often a row counts, by tree */

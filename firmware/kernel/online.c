@@ -29,8 +29,6 @@ static void lay_out(ef_grove *g, const ef_plan *p, ef_carve *c)
     g->trees = carve(c, (size_t)p->n_trees + 1, sizeof *g->trees);
     g->order = carve(c, (size_t)p->n_trees + 1, sizeof *g->order);
     g->leaves = carve(c, (size_t)p->n_trees + 1, sizeof *g->leaves);
-    g->walks = carve(c, (size_t)p->n_trees + 1, sizeof *g->walks);
-    g->todo = carve(c, (size_t)p->n_trees + 1, sizeof *g->todo);
     g->misses = carve(c, (size_t)p->n_trees + 1, sizeof *g->misses);
     g->drawn = carve(c, (size_t)p->n_trees + 1, 1);
     g->out = carve(c, memories * (p->width ? (size_t)p->width : 1), sizeof *g->out);
@@ -346,7 +344,7 @@ static uint16_t keep(ef_grove *g, const float *row, uint16_t label)
 static void clear(ef_grove *g, ef_sapling *tree)
 {
     for (int node = 0; node < tree->n_nodes; node++)
-        if (tree->nodes[node].feature == EF_LEAF && tree->tips[node].slot != NONE)
+        if (ef_is_leaf(tree->nodes + node) && tree->tips[node].slot != NONE)
             ef_release(g, tree, node);
     tree->n_nodes = 0;
     memset(tree->kept, 0xFF, (size_t)g->plan.window * sizeof *tree->kept); /* rows in no leaf */
@@ -559,30 +557,27 @@ static void ask_all(ef_grove *g, uint32_t label)
     }
 }
 
-/* Find the leaves that a row reaches: one step down in every tree, then the next. So the processor
- * need not wait for the memory of one node before it asks for that of another. */
-static inline void find_leaves(ef_grove *g, const float *row, int plain)
+/* Find the leaves that a row reaches, in some trees at a time: so the processor need not wait for the
+ * memory of one node before it asks for that of another. */
+EF_INLINE void find_leaves(ef_grove *g, const float *row, int plain)
 {
-    const ef_fork **walks = g->walks;
-    uint16_t *todo = g->todo;
-    int32_t n = 0, trees = g->plan.n_trees + 1;
-    for (int32_t t = 0; t < trees; t++) {
-        walks[t] = g->order[t]->nodes;
-        todo[n] = (uint16_t)t;
-        n += walks[t]->feature != EF_LEAF;
+    enum { SOME = 9 }; /* twice that are 16 trees and the challenger */
+    int32_t last = g->plan.n_trees;
+    for (int32_t first = 0; first <= last; first += SOME) {
+        const ef_fork *walks[SOME];
+        unsigned down;
+        for (int i = 0; i < SOME; i++) /* what lies beyond the last tree is the last tree */
+            walks[i] = g->order[first + i < last ? first + i : last]->nodes;
+        do {
+            down = 0;
+            for (int i = 0; i < SOME; i++) {
+                down |= walks[i]->down;
+                walks[i] = plain ? ef_next_plain(walks[i], row) : ef_next(walks[i], row);
+            }
+        } while (down);
+        for (int i = 0; i < SOME && first + i <= last; i++)
+            g->leaves[first + i] = (uint16_t)(walks[i] - g->order[first + i]->nodes);
     }
-    for (int32_t left = n; left; left = n) {
-        n = 0;
-        for (int32_t i = 0; i < left; i++) { /* no branch */
-            uint16_t t = todo[i];
-            const ef_fork *node = plain ? ef_next_plain(walks[t], row) : ef_next(walks[t], row);
-            walks[t] = node;
-            todo[n] = t;
-            n += node->feature != EF_LEAF;
-        }
-    }
-    for (int32_t t = 0; t < trees; t++)
-        g->leaves[t] = (uint16_t)(walks[t] - g->order[t]->nodes);
 }
 
 static void find_all(ef_grove *g, const float *row)
@@ -774,10 +769,12 @@ const char *ef_grove_plant(ef_grove *g, int32_t t, int32_t n, const uint16_t *fe
         ef_add_leaf(tree, 0);
     for (int32_t i = 0; i < n; i++) {
         ef_fork *node = tree->nodes + i;
+        if (feature[i] == EF_LEAF)
+            continue;
+        g->some_kinds |= feature[i] & EF_EQUAL;
         node->feature = feature[i];
-        g->some_kinds |= feature[i] != EF_LEAF && feature[i] & EF_EQUAL;
         node->threshold = threshold[i];
-        node->down = (uint16_t)(feature[i] == EF_LEAF ? 0 : left[i] - i);
+        node->down = (uint16_t)(left[i] - i);
     }
     for (int32_t i = 0; i < n; i++)
         for (int k = 0; k < g->memories; k++)
@@ -830,8 +827,9 @@ void ef_grove_tree(const ef_grove *g, int32_t t, uint16_t *feature, float *thres
     const ef_sapling *tree = g->order[t];
     size_t n = (size_t)tree->n_nodes, width = ef_votes_of(&g->plan);
     for (size_t i = 0; i < n; i++) {
-        feature[i] = tree->nodes[i].feature;
-        threshold[i] = tree->nodes[i].threshold;
+        int leaf = ef_is_leaf(tree->nodes + i);
+        feature[i] = leaf ? EF_LEAF : tree->nodes[i].feature;
+        threshold[i] = leaf ? 0.0f : tree->nodes[i].threshold;
         left[i] = (uint16_t)(i + tree->nodes[i].down);
         right[i] = (uint16_t)(left[i] + 1);
         memcpy(votes + i * width, ef_votes_at(g, tree, g->memory, (int)i), width * sizeof *votes);

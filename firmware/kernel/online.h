@@ -69,11 +69,14 @@ static inline ef_four ef_where(ef_mask holds, ef_four x, ef_four y)
 }
 #endif
 
-/* A node: what is needed on the way down lies together. */
+/* A node: what is needed on the way down lies together. A leaf is its own left child, and every row goes
+ * there: so several trees are walked in step, without a branch for those that have arrived. */
 struct ef_fork {
     float threshold;
-    uint16_t feature, down; /* how far away the left child is; the right one is the next node */
+    uint16_t feature, down; /* how far away the left child is; the right one is the node after that */
 };
+
+static inline int ef_is_leaf(const ef_fork *node) { return node->down == 0; }
 
 /* What a leaf has besides its votes: its race, and a queue of the latest rows in it. */
 typedef struct {
@@ -154,7 +157,8 @@ static inline int ef_add_leaf(ef_sapling *tree, int depth)
 {
     const ef_tip fresh = {0, NONE, 0, NONE, NONE, 0, (uint8_t)depth};
     int node = tree->n_nodes++;
-    tree->nodes[node].feature = EF_LEAF;
+    tree->nodes[node].threshold = (float)INFINITY;
+    tree->nodes[node].feature = EF_MISSING_LEFT;
     tree->nodes[node].down = 0;
     tree->tips[node] = fresh;
     return node;
@@ -194,7 +198,7 @@ static inline const ef_fork *ef_next_plain(const ef_fork *node, const float *row
 static inline int ef_find(const ef_sapling *tree, const float *row)
 {
     const ef_fork *node = tree->nodes;
-    while (node->feature != EF_LEAF)
+    while (!ef_is_leaf(node))
         node = ef_next(node, row);
     return (int)(node - tree->nodes);
 }
