@@ -17,12 +17,14 @@ from edgeforest import (
     Budget,
     RandomForestClassifier,
     RandomForestRegressor,
+    engine,
     load,
     permutation_importance,
     train_source,
     tune,
 )
 from edgeforest.cli import main
+from edgeforest.engines.native_reader import CODES
 from edgeforest.host import cluster as host_cluster
 from edgeforest.scores.estimation import estimate
 from edgeforest.sources import SourceError, Table, open_source, pools
@@ -87,6 +89,47 @@ def test_a_forest_of_two_workers_is_that_of_one_process(
     assert together.spent.rows_read == alone.spent.rows_read
     assert asked[0][1] - asked[0][0] < 3  # the trees of a pool are divided among workers ...
     assert any(whole for _, _, whole in asked) == (how == "room")  # ... unless room limits them
+
+
+def held(log: Path, n_trees: int, *span: int) -> Any:
+    """What a worker keeps in memory after it has grown some trees, in this process."""
+    job = Streaming(open_source(log), "y", n_trees=n_trees, max_depth=2, seed=1).pools.job()
+    try:
+        pools.grow_elsewhere(job, 0, n_trees, *span, False)
+        return pools._HELD[job]._ready.data
+    finally:
+        pools.forget_held(job)
+
+
+@pytest.mark.skipif("native" not in engine.present(), reason="needs the native engine")
+def test_a_worker_codes_the_rows_of_its_pool_whatever_it_grows_first(tmp_path: Path) -> None:
+    """For one tree it does not pay to code all rows; for those that come later it does."""
+    numpy = pytest.importorskip("numpy")
+    path = tmp_path / "log.csv"
+    rows = numpy.random.default_rng(0).random((4000, 9))
+    numpy.savetxt(path, rows, delimiter=",", header="a,b,c,d,e,f,g,h,y", comments="")
+    kinds = [held(path, n, 0, 1).columns.layout[3::6] for n in (1, 200)]
+    assert CODES not in kinds[0]
+    assert set(kinds[1]) == {CODES}
+
+
+def test_what_is_asked_for_first_goes_first() -> None:
+    """Dask's own order may be the reverse, and then a worker reads its pools more than once."""
+
+    asked: list[float] = []
+
+    class Client:
+        def nthreads(self) -> dict[str, int]:
+            return {"one": 1, "two": 1}
+
+        def submit(self, function: Any, priority: float = 0, **options: Any) -> None:
+            asked.append(priority)  # Dask begins with the highest
+
+    work = host_cluster.Work(Client(), 2, lambda: None)
+    for pool in range(9):
+        work.submit(print, near=(pool, 9))
+    assert asked == sorted(set(asked), reverse=True)
+    assert len(asked) == 9
 
 
 def test_an_estimator_uses_the_cluster_and_reports_progress(client: Any, log: Path) -> None:

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import re
 import struct
 import sys
@@ -119,7 +118,7 @@ class NpyFile(FileSource):
         return self._n
 
     def __del__(self) -> None:
-        with contextlib.suppress(AttributeError):  # it was never opened
+        if getattr(self, "_file", None) is not None:  # it may never have been opened
             self.close()
 
     def close(self) -> None:

@@ -187,7 +187,7 @@ class Pools:
             return self.planned
         return max(self.size // self.rows, -(-self.planned // POOLS))
 
-    def _pool_of(self, tree: int) -> tuple[int, int]:
+    def pool_of(self, tree: int) -> tuple[int, int]:
         """The first tree of the pool that a tree draws from, and the first of the next pool."""
         of_a_pool = self.of_a_pool()
         start = tree - tree % of_a_pool
@@ -297,7 +297,7 @@ class Pools:
         share = self.share(first, last)
         made = self._ready is None
         if made:  # for all trees of its pool, wherever they grow: so it is known whether codes pay
-            start, end = self._pool_of(first)
+            start, end = self.pool_of(first)
             whole = self.share(start, end) if share.seconds is None else share
             self._keep_ready(self._training(self.base + first, end - start, whole))
         training = self._ready
@@ -391,7 +391,7 @@ class Pools:
         """The trees from that one on, in about so many stretches of one pool each."""
         found: list[tuple[int, int]] = []
         while first < self.planned:
-            n = self._pool_of(first)[1] - first
+            n = self.pool_of(first)[1] - first
             pieces = min(n, max(1, round(parts * n / self.planned)))
             found += pairwise([first + n * i // pieces for i in range(pieces + 1)])
             first += n

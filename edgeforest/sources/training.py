@@ -212,18 +212,16 @@ class Streaming:
             yield from self._run_elsewhere(self._work)
             return
         pools = self.pools
-        of_a_pool = pools.of_a_pool()
         while len(self.grown) < self.planned:
             first = len(self.grown) - self.base
-            pool = first // of_a_pool
-            last = min(pools.planned, (pool + 1) * of_a_pool)
+            last = pools.pool_of(first)[1]
             if first and pools.late():
                 return
             self.source.check()
             if pools.hurried():
                 last = pools.planned  # no time for other rows
             else:
-                pools.have(pool)
+                pools.have(first // pools.of_a_pool())
             for tree in pools.grow(first, last):
                 if tree is not None:
                     self._add(tree)
