@@ -170,9 +170,7 @@ static void encode_part(const ef_column *c, const float *numbers, int n, uint8_t
         cells[i] = (int32_t)(((double)x - low) * per);
     }
     for (int i = 0; i < n; i++) {
-        unsigned a = grid[cells[i]], b = grid[cells[i] + 1];
-        a += (unsigned)(a < b) & (unsigned)(bounds[a + 1] < numbers[i]);
-        a += (unsigned)(a < b) & (unsigned)(bounds[a + 1] < numbers[i]);
+        unsigned a = ef_bounds_below(bounds, grid[cells[i]], grid[cells[i] + 1], numbers[i]);
         codes[(ptrdiff_t)i * step] = (uint8_t)(numbers[i] == numbers[i] ? a + 1 : 0);
     }
 }

@@ -171,6 +171,14 @@ static inline float ef_value(const ef_column *c, uint32_t row)
     }
 }
 
+/* How many bounds after the first lie below x, which is at least a and at most b, two more than a: no
+ * branch, the processor would often guess wrong. */
+static inline unsigned ef_bounds_below(const float *bounds, unsigned a, unsigned b, float x)
+{
+    a += (unsigned)(a < b) & (unsigned)(bounds[a + 1] < x);
+    return a + ((unsigned)(a < b) & (unsigned)(bounds[a + 1] < x));
+}
+
 /* encode of codes.py for one number: 1 + how many bounds after the first lie below it. */
 static inline uint8_t ef_code(const ef_column *c, float x)
 {
@@ -186,9 +194,8 @@ static inline uint8_t ef_code(const ef_column *c, float x)
                 else
                     b = middle;
             }
-        } else { /* no branch: the processor would often guess wrong */
-            a += (unsigned)(a < b) & (unsigned)(bounds[a + 1] < x);
-            a += (unsigned)(a < b) & (unsigned)(bounds[a + 1] < x);
+        } else {
+            a = ef_bounds_below(bounds, a, b, x);
         }
         return (uint8_t)(a + 1);
     }
