@@ -428,6 +428,17 @@ def test_the_files_of_the_page_run_in_cpython(gestures):
     assert doctest.testmod(gestures).failed == 0
 
 
+def test_it_is_done_when_all_recordings_were_asked(gestures, monkeypatch):
+    """Also if a slice of time is over when the last tree was grown: here each has one piece of work."""
+    r = random.Random(3)
+    made = [(k, on_grid(motion(k, r))) for k in GESTURES * 3]
+    monkeypatch.setattr(f"{gestures.__name__}.ticks_ms", partial(next, iter(range(0, 10**9, 10))))
+    learner = gestures.Learner([gestures.Recording(s, k) for k, s in made], 1e6)
+    while learner.step(1) < 1:
+        pass
+    assert learner.tested == len(made)
+
+
 def test_the_seconds_are_a_limit(gestures, monkeypatch):
     """With a clock that only goes on when it is looked at, by steps from short to long."""
     r = random.Random(3)
